@@ -1,0 +1,16 @@
+// Shared by the bindings: the namespace alias and the table of contents of the module.
+#pragma once
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+
+namespace leeward::python {
+
+namespace py = pybind11;
+
+void bind_core(py::module_& m);     // version, threads, draws, real math (for tests and teaching)
+void bind_risk(py::module_& m);     // Risk
+void bind_oracle(py::module_& m);   // Oracle, LinearOracle, PyOracle
+void bind_descent(py::module_& m);  // Run: the native descent loops
+
+}  // namespace leeward::python

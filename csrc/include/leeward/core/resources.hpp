@@ -1,0 +1,15 @@
+// What a call may use besides its arguments: scratch memory, a number of threads, and a way to be stopped.
+#pragma once
+
+#include "leeward/core/monitor.hpp"
+#include "leeward/core/workspace.hpp"
+
+namespace leeward {
+
+struct Resources {
+  Workspace& workspace;
+  int threads = 1;              // resolved, at least 1
+  Monitor* monitor = nullptr;   // may be null
+};
+
+}  // namespace leeward

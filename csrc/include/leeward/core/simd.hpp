@@ -1,0 +1,20 @@
+// How a kernel is compiled for several x86-64 levels at once.
+//
+// LEEWARD_CLONES before a free function (or an explicitly instantiated template) makes the compiler emit it for the
+// baseline, AVX2 and AVX-512 and pick one when the library is loaded. Everything called inside must be inlined, so helper
+// functors are LEEWARD_INLINE. Contraction is off everywhere, hence each clone returns the same bits.
+#pragma once
+
+#if defined(LEEWARD_DISPATCH) && defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
+#define LEEWARD_CLONES __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
+#else
+#define LEEWARD_CLONES
+#endif
+
+#if defined(_MSC_VER)
+#define LEEWARD_INLINE __forceinline
+#define LEEWARD_RESTRICT __restrict
+#else
+#define LEEWARD_INLINE inline __attribute__((always_inline))
+#define LEEWARD_RESTRICT __restrict__
+#endif
