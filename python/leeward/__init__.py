@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from leeward import _core
+from leeward import _core, divergences
 from leeward.errors import ConvergenceWarning, LeewardError, OracleError
 
 __version__: str = _core.__version__
-__all__ = ["ConvergenceWarning", "LeewardError", "OracleError", "__version__"]
+__all__ = ["ConvergenceWarning", "LeewardError", "OracleError", "__version__", "divergences"]
