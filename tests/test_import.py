@@ -1,0 +1,27 @@
+"""Importing the package is cheap and loads nothing optional."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+LIMIT = 0.35  # seconds, NumPy included
+
+OPTIONAL = ("torch", "sklearn", "matplotlib", "pandas", "tqdm", "joblib")
+
+
+def test_import_loads_no_optional_package() -> None:
+    code = f"import sys, leeward; print([m for m in {OPTIONAL!r} if m in sys.modules])"
+    out = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert out.strip() == "[]"
+
+
+def test_import_takes_less_than_its_limit() -> None:
+    def seconds(code: str) -> float:
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-c", code], check=True)
+        return time.perf_counter() - start
+
+    # The best of several runs: a busy machine only ever adds time.
+    assert min(seconds("import leeward") - seconds("pass") for _ in range(5)) < LIMIT

@@ -1,0 +1,34 @@
+"""The committed stub of the compiled core says what the built core says.
+
+`python tests/test_stubs.py` writes the stub anew (as `nox -s stubs` does); the test compares.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+COMMITTED = Path(__file__).resolve().parents[1] / "python" / "leeward" / "_core.pyi"
+
+
+def generate() -> str:
+    """Run pybind11-stubgen on the installed core; the version's value is left out, since it stands in one place."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "pybind11_stubgen", "leeward._core", "-o", folder, "--exit-code"]
+        subprocess.run([*command, "--print-safe-value-reprs", ".*"], check=True, capture_output=True, text=True)
+        text = (Path(folder) / "leeward" / "_core.pyi").read_text()
+    lines = ["__version__: str" if line.startswith("__version__") else line.rstrip() for line in text.splitlines()]
+    return "\n".join(lines) + "\n"
+
+
+def test_committed_stub_is_the_generated_one() -> None:
+    pytest.importorskip("pybind11_stubgen", reason="the stub generator is in the extra 'test'")
+    assert COMMITTED.read_text() == generate(), "run `python tests/test_stubs.py` after changing the bindings"
+
+
+if __name__ == "__main__":
+    COMMITTED.write_text(generate())
