@@ -1,0 +1,10 @@
+"""Algorithms: an estimator of the gradient, an update of the iterate and a schedule of steps (docs/extending/update.md)."""
+
+from __future__ import annotations
+
+from leeward.algorithms.base import Algorithm
+from leeward.algorithms.estimators import Estimator, Minibatch
+from leeward.algorithms.nesterov import Nesterov
+from leeward.algorithms.sgd import SGD
+
+__all__ = ["SGD", "Algorithm", "Estimator", "Minibatch", "Nesterov"]

@@ -1,0 +1,252 @@
+"""``minimize``: checks the request, chooses an algorithm when none is given, runs it and reports."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import os
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from leeward import _core
+from leeward._checkpoint import Checkpoint
+from leeward._context import RunContext, StopRun
+from leeward._progress import Progress
+from leeward.algorithms import LBFGS, SGD, Algorithm, Minibatch, Nesterov
+from leeward.domains import Domain
+from leeward.errors import ConvergenceWarning
+from leeward.oracles import LinearModel, Oracle
+from leeward.problems import Robust
+from leeward.result import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from leeward._context import State
+    from leeward.result import Result
+
+__all__ = ["minimize"]
+
+# Up to this many samples a user's own oracle is run on the full batch.
+_FULL_BATCH_SAMPLES = 20_000
+
+
+def minimize(
+    problem: Robust | Oracle,
+    w0: ArrayLike | None = None,
+    algorithm: Algorithm | None = None,
+    *,
+    domain: Domain | None = None,
+    max_passes: float | None = None,
+    tol: float | None = None,
+    seed: int = 0,
+    callback: Callable[[State], object] | None = None,
+    trace: str | int | None = "pass",
+    checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
+    threads: int | None = None,
+    verbose: bool = False,
+) -> Result:
+    r"""Minimises ``P(w) = R(l(w)) + (l2/2)|w_pen|^2``, over a domain or with a prox term when one is given.
+
+    Parameters
+    ----------
+    problem : Robust or Oracle
+        What to minimise; an oracle alone means ``Robust(oracle, Mean())``.
+    w0 : (d,) array, optional
+        Starting point, zeros by default; moved into the domain.
+    algorithm : Algorithm, optional
+        ``LBFGS()``, ``SGD(...)``, ``Nesterov(...)``. By default one is chosen; ``result.message`` says which and why.
+    domain : Domain, optional
+        ``Box``, ``Simplex``, ``L1Ball``, ``L2Ball`` (sets), ``L1``, ``ElasticNet`` (terms of the objective); they act on the penalised
+        coordinates, so the intercept of a linear model stays free.
+    max_passes : float, optional
+        Budget: component losses evaluated by the algorithm over n. The default is the algorithm's.
+    tol : float, optional
+        Relative certified gap: the run has converged when ``gap <= tol |P(w)|``. Where no certificate exists, the rule is
+        ``|grad P(w)| max(1, |w|) <= tol max(1, |P(w)|)``, with the gradient mapping ``w - prox(w - grad P(w))`` in place
+        of the gradient when there is a domain. 0 means no tolerance. Default: 1e-6 for smooth and 1e-4 for non-smooth problems on
+        the full batch; for stochastic algorithms 1e-3, and none when ``max_passes`` is given.
+    seed : int, default 0
+        Of all draws; the same seed gives the same bits, for any number of threads.
+    callback : callable, optional
+        Called as ``callback(state)`` at every recorded point, with ``state.step, .passes, .w, .objective, .gap,
+        .gradient_norm, .trace``; the run ends when it returns True.
+    trace : "pass", "step", int or None, default "pass"
+        When points are recorded: about once a pass, at each step, every so many steps, or only at the start and the end.
+    checkpoint : path or Checkpoint, optional
+        File in which the run is saved, at most every 2 seconds or as :class:`Checkpoint` says. When it exists, the run goes on from
+        it and ends with the same bits as a run that was never stopped. A file of another problem, algorithm,
+        seed, domain, trace or starting point is refused. ``max_passes`` and ``tol`` may differ.
+    threads : int, optional
+        Threads for large batches; the default is all CPUs this process may use (or ``LEEWARD_NUM_THREADS``).
+    verbose : bool, default False
+        Shows progress on stderr, as a bar when tqdm is installed.
+
+    Returns
+    -------
+    Result
+
+    Raises
+    ------
+    ValueError, TypeError
+        For arguments that make no sense, before anything runs.
+    OracleError
+        When user code returns something wrong.
+    KeyboardInterrupt
+        On Ctrl-C, within 50 ms; what was reached is in its attribute ``result`` (status ``INTERRUPTED``) and in the checkpoint.
+
+    Warns
+    -----
+    ConvergenceWarning
+        Once, when a tolerance was in force and not reached, or the run went wrong.
+
+    Examples
+    --------
+    >>> import numpy as np, leeward as lw
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 3)); y = X @ [1.0, -2.0, 0.5] + rng.normal(size=200)
+    >>> result = lw.minimize(lw.Robust(lw.LinearModel(X, y, loss="squared", l2=0.01), lw.ChiSquare(penalty=1.0)))
+    >>> result.success, bool(result.gap <= 1e-6 * result.fun)
+    (True, True)
+    """
+    problem = _as_problem(problem)
+    domain = _checked_domain(domain, problem)
+    start = _start(w0, problem, domain)
+    max_passes = _number("max_passes", max_passes, positive=True)
+    tol = _number("tol", tol, positive=False)
+    seed = _seed(seed)
+    _check_trace(trace)
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback must be callable, got {callback!r}")
+    target = Checkpoint(checkpoint) if isinstance(checkpoint, str | os.PathLike) else checkpoint
+    if target is not None and not isinstance(target, Checkpoint):
+        raise TypeError(f"checkpoint must be a path or a Checkpoint, got {checkpoint!r}")
+    workers = _core.resolve_threads(0 if threads is None else _threads(threads))
+    preface = ""
+    if algorithm is None:
+        algorithm, preface = _choose(problem, domain)
+    elif not isinstance(algorithm, Algorithm):
+        raise TypeError(f"algorithm must be an algorithm such as SGD(), Nesterov() or LBFGS(), got {algorithm!r}")
+    algorithm.check(problem, domain)
+
+    budget = algorithm.default_budget(problem) if max_passes is None else max_passes
+    context = RunContext(
+        problem,
+        start,
+        algorithm,
+        domain=domain,
+        max_passes=budget,
+        tol=algorithm.default_tol(problem, max_passes) if tol is None else tol,
+        seed=seed,
+        threads=workers,
+        trace_every=trace,
+        callback=callback,
+        checkpoint=target,
+        progress=Progress(verbose, budget),
+    )
+    try:
+        algorithm.run(context)
+    except StopRun as stop:
+        context.stopped(stop)
+    except KeyboardInterrupt as interrupt:
+        context.stopped(StopRun(Status.INTERRUPTED, "interrupted"))
+        interrupt.result = context.result(preface)  # type: ignore[attr-defined]
+        raise
+    result = context.result(preface)
+    _warn(result, context.tol)
+    return result
+
+
+def _choose(problem: Robust, domain: Domain | None) -> tuple[Algorithm, str]:
+    """An algorithm, and the reason as a clause."""
+    small = isinstance(problem.oracle, LinearModel) or problem.size <= _FULL_BATCH_SAMPLES
+    lbfgs = LBFGS()
+    try:
+        lbfgs.check(problem, domain)
+    except ValueError as why:
+        if small and problem.smooth:
+            chosen: Algorithm = Nesterov(Minibatch(problem.size, replace=False))
+            return chosen, f"Nesterov on the full batch was chosen because the problem is smooth and {why}"
+        return SGD(), f"SGD was chosen because {why}"
+    if small:
+        what = "a linear model" if isinstance(problem.oracle, LinearModel) else f"an oracle of {problem.size} samples"
+        return lbfgs, f"LBFGS was chosen because the full batch of {what} is cheap"
+    return SGD(), f"SGD was chosen because a full batch of {problem.size} samples of a user's oracle is dear"
+
+
+def _as_problem(problem: Any) -> Robust:
+    if isinstance(problem, Oracle):
+        return Robust(problem)
+    if not isinstance(problem, Robust):
+        raise TypeError(f"problem must be a Robust problem or an oracle, got {type(problem).__name__}")
+    return problem
+
+
+def _checked_domain(domain: Any, problem: Robust) -> Domain | None:
+    if domain is None:
+        return None
+    if not isinstance(domain, Domain):
+        raise TypeError(f"domain must be a domain or prox term such as Box(0, 1) or L1(0.1), got {domain!r}")
+    domain.check(problem.penalised)
+    return domain
+
+
+def _start(w0: ArrayLike | None, problem: Robust, domain: Domain | None) -> NDArray[np.float64]:
+    if w0 is None:
+        start = np.zeros(problem.dim)
+    else:
+        try:
+            start = problem.point(w0).copy()
+        except ValueError as error:
+            raise ValueError(f"w0: {error}") from error
+    if domain is not None and domain.feasible_set:
+        k = problem.penalised
+        start[:k] = domain.project(start[:k])
+    return start
+
+
+def _number(name: str, value: Any, *, positive: bool) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} must be a number or None, got {value!r}")
+    number = float(value)
+    if math.isnan(number) or number < 0 or (positive and number == 0):
+        raise ValueError(f"{name} must be {'positive' if positive else 'at least 0'}, got {value}")
+    return number
+
+
+def _seed(seed: Any) -> int:
+    if isinstance(seed, bool) or not isinstance(seed, numbers.Integral):
+        raise TypeError(f"seed must be an integer, got {seed!r}")
+    if not 0 <= int(seed) < 2**64:
+        raise ValueError(f"seed must be in [0, 2**64), got {seed}")
+    return int(seed)
+
+
+def _threads(threads: Any) -> int:
+    if isinstance(threads, bool) or not isinstance(threads, numbers.Integral):
+        raise TypeError(f"threads must be an integer or None, got {threads!r}")
+    if not 1 <= int(threads) <= 4096:
+        raise ValueError(f"threads must be between 1 and 4096, got {threads}")
+    return int(threads)
+
+
+def _check_trace(trace: Any) -> None:
+    if trace is None or (isinstance(trace, str) and trace in ("pass", "step")):
+        return
+    if isinstance(trace, str | bool) or not isinstance(trace, numbers.Integral):
+        raise ValueError(f"trace must be 'pass', 'step', a number of steps or None, got {trace!r}")
+    if int(trace) < 1:
+        raise ValueError(f"trace must be at least 1 step, got {trace}")
+
+
+def _warn(result: Result, tol: float) -> None:
+    wrong = result.status in (Status.NON_FINITE, Status.DIVERGED, Status.STALLED)
+    if wrong or (tol > 0 and result.status is Status.BUDGET):
+        hint = "" if result.status is not Status.BUDGET else f" Tolerance {tol:g} was not reached: raise max_passes, or scale the features."
+        warnings.warn(result.message + hint, ConvergenceWarning, stacklevel=3)
