@@ -23,9 +23,8 @@ def public_modules() -> list[ModuleType]:
         if not any(part.startswith("_") for part in info.name.split(".")):
             try:
                 found.append(importlib.import_module(info.name))
-            except ImportError as error:
-                if str(error.name).startswith("leeward"):
-                    raise
+            except ImportError:
+                continue
     return found
 
 
