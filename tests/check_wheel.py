@@ -25,7 +25,7 @@ def complaints(wheel: Path) -> list[str]:
         glibc = re.findall(r"manylinux_(\d+)_(\d+)", wheel.name)
         if not glibc or min((int(a), int(b)) for a, b in glibc) < OLDEST_GLIBC:
             found.append(f"{wheel.name} is not a manylinux_2_28 or newer wheel")
-    names = zipfile.ZipFile(wheel).namelist()
+    names = [name for name in zipfile.ZipFile(wheel).namelist() if not name.endswith("/")]
     found += [f"{name} is missing" for name in MUST_HOLD if name not in names]
     found += [f"{name} should not be brought along" for name in names if ".libs/" in name and not MAY_BRING.match(name)]
     roots = {name.split("/")[0] for name in names}
