@@ -1,7 +1,228 @@
-#include "common.hpp"
+// Oracle, its Python implementation, and the linear model's matrix and oracle.
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <pybind11/stl.h>
+
+#include "call.hpp"
+#include "leeward/oracle/linear.hpp"
+#include "leeward/oracle/row_tiles.hpp"
+#include "py_oracle.hpp"
 
 namespace leeward::python {
+namespace {
 
-void bind_oracle(py::module_& m) { (void)m; }
+// A batch from an index array (null: all samples), checked.
+Batch batch_of(const std::optional<Integers>& index, std::int64_t size) {
+  if (!index) return {nullptr, size};
+  if (index->ndim() != 1) throw py::value_error("index must be one-dimensional, got shape " + shape_of(*index));
+  const std::int64_t* const i = index->data();
+  const std::int64_t m = index->shape(0);
+  for (std::int64_t k = 0; k < m; ++k)
+    if (i[k] < 0 || i[k] >= size)
+      throw py::index_error("index[" + std::to_string(k) + "] is " + std::to_string(i[k]) + ", must be in [0, " +
+                            std::to_string(size) + ")");
+  return {i, m};
+}
+
+using OptionalIndex = std::optional<Integers>;
+
+void losses(const Oracle& oracle, const Doubles& w, const OptionalIndex& index, Doubles& out, int threads) {
+  const double* const at = input(w, oracle.dim(), "w");
+  const Batch batch = batch_of(index, oracle.size());
+  double* const to = output(out, batch.size, "out");
+  Resources use = call_resources(threads);
+  const py::gil_scoped_release release;
+  oracle.losses(at, batch, to, use);
+}
+
+void gradient(const Oracle& oracle, const Doubles& w, const Doubles& weights, const OptionalIndex& index, Doubles& out,
+              int threads) {
+  const double* const at = input(w, oracle.dim(), "w");
+  const Batch batch = batch_of(index, oracle.size());
+  const double* const scale = input(weights, batch.size, "weights");
+  double* const to = output(out, oracle.dim(), "out");
+  Resources use = call_resources(threads);
+  const py::gil_scoped_release release;
+  oracle.gradient(at, batch, scale, to, use);
+}
+
+// The matrix and the arrays it points into.
+struct Matrix {
+  std::shared_ptr<const LinearMatrix> rows;
+  py::object arrays;
+};
+
+template <class T>
+Matrix dense_matrix(const py::array& x) {
+  const auto item = static_cast<py::ssize_t>(sizeof(T));
+  const bool rows_in_order = x.shape(1) <= 1 || x.strides(1) == item;
+  if (!rows_in_order || x.strides(0) % item != 0) throw py::value_error("X must have contiguous columns");
+  return {make_dense<T>({static_cast<const T*>(x.data()), x.shape(0), x.shape(1), x.strides(0) / item}), x};
+}
+
+Matrix make_dense_matrix(const py::array& x) {
+  if (x.ndim() != 2) throw py::value_error("X must be two-dimensional, got shape " + shape_of(x));
+  if (py::isinstance<py::array_t<double>>(x)) return dense_matrix<double>(x);
+  if (py::isinstance<py::array_t<float>>(x)) return dense_matrix<float>(x);
+  throw py::type_error("X must be float32 or float64, got " + std::string(py::str(x.dtype())));
+}
+
+template <class T, class I>
+Matrix csr_matrix(const py::array& data, const py::array& indices, const Integers& indptr, std::int64_t cols) {
+  const auto* const columns = static_cast<const I*>(indices.data());
+  const std::int64_t rows = indptr.shape(0) - 1;
+  const CsrFault fault = check_csr<I>(columns, indptr.data(), rows, cols, std::min(data.shape(0), indices.shape(0)));
+  if (fault.kind == CsrFault::pointer)
+    throw py::value_error("X.indptr is not a valid list of row starts at row " + std::to_string(fault.row));
+  if (fault.kind == CsrFault::column)
+    throw py::value_error("X.indices[" + std::to_string(fault.entry) + "] is " + std::to_string(columns[fault.entry]) +
+                          " (row " + std::to_string(fault.row) + "), must be in [0, " + std::to_string(cols) + ")");
+  const CsrView<T, I> view{static_cast<const T*>(data.data()), columns, indptr.data(), rows, cols};
+  return {make_csr<T, I>(view), py::make_tuple(data, indices, indptr)};
+}
+
+Matrix make_csr_matrix(const py::array& data, const py::array& indices, const Integers& indptr, std::int64_t cols) {
+  const bool wide = py::isinstance<py::array_t<double>>(data), narrow = py::isinstance<py::array_t<float>>(data);
+  const bool large = py::isinstance<py::array_t<std::int64_t>>(indices), small = py::isinstance<py::array_t<std::int32_t>>(indices);
+  if (!(wide || narrow) || !(large || small) || indptr.ndim() != 1 || indptr.shape(0) < 1)
+    throw py::type_error("CSR needs float32 or float64 data, int32 or int64 indices and int64 indptr");
+  if (wide) return large ? csr_matrix<double, std::int64_t>(data, indices, indptr, cols)
+                         : csr_matrix<double, std::int32_t>(data, indices, indptr, cols);
+  return large ? csr_matrix<float, std::int64_t>(data, indices, indptr, cols)
+               : csr_matrix<float, std::int32_t>(data, indices, indptr, cols);
+}
+
+// (row, column) of the first entry that is not a number of magnitude <= limit, or None.
+py::object first_bad(const Matrix& matrix, double limit, int threads) {
+  const LinearMatrix& x = *matrix.rows;
+  const Resources use = call_resources(threads);
+  const RowTiles tiles = RowTiles::make(x.rows(), x, 1, 0);
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(tiles.tasks), -1);
+  {
+    const py::gil_scoped_release release;
+    parallel_blocks(tiles.tasks, use.threads, [&](std::int64_t task) {
+      const std::int64_t last = std::min(x.rows(), tiles.first_row(tiles.first_tile(task + 1)));
+      std::int64_t i = tiles.first_row(tiles.first_tile(task));
+      while (i < last && x.first_bad(i, limit) < 0) ++i;
+      if (i < last) rows[static_cast<std::size_t>(task)] = i;
+    });
+  }
+  for (const std::int64_t i : rows)
+    if (i >= 0) return py::make_tuple(i, x.first_bad(i, limit));
+  return py::none();
+}
+
+void matrix_scores(const Matrix& matrix, const Doubles& w, std::int64_t outputs, bool intercept, Doubles& out, int threads) {
+  const LinearMatrix& x = *matrix.rows;
+  const double* const at = input(w, outputs * (x.cols() + (intercept ? 1 : 0)), "w");
+  double* const to = output(out, x.rows() * outputs, "out");
+  Resources use = call_resources(threads);
+  const py::gil_scoped_release release;
+  linear_scores(x, at, outputs, intercept, {nullptr, x.rows()}, to, use);
+}
+
+void matrix_rows(const Matrix& matrix, const Integers& index, Doubles& out) {
+  const LinearMatrix& x = *matrix.rows;
+  const Batch batch = batch_of(index, x.rows());
+  double* const to = output(out, batch.size * x.cols(), "out");
+  for (std::int64_t k = 0; k < batch.size; ++k) x.copy_row(batch[k], to + k * x.cols());
+}
+
+hd::LossKind loss_kind(const std::string& name) {
+  using hd::LossKind;
+  static const std::map<std::string, LossKind> kinds{
+      {"squared", LossKind::squared},   {"huber", LossKind::huber},   {"absolute", LossKind::absolute},
+      {"quantile", LossKind::quantile}, {"logistic", LossKind::logistic}, {"softmax", LossKind::softmax},
+      {"hinge", LossKind::hinge},       {"squared_hinge", LossKind::squared_hinge}, {"poisson", LossKind::poisson}};
+  const auto found = kinds.find(name);
+  if (found == kinds.end()) throw py::value_error("unknown loss " + name);
+  return found->second;
+}
+
+std::shared_ptr<LinearOracle> make_linear(const Matrix& matrix, const Doubles& labels, const std::string& kind,
+                                          double parameter, double smoothing, std::int64_t outputs, bool intercept,
+                                          ScoreMemo* memo) {
+  const double* const y = input(labels, matrix.rows->rows(), "y");
+  const LinearSettings settings{.loss = {loss_kind(kind), parameter, smoothing},
+                                .labels = y, .outputs = outputs, .intercept = intercept, .memo = memo};
+  return std::make_shared<LinearOracle>(matrix.rows, settings);
+}
+
+// slopes and curvatures: at w, one number an output.
+template <void (LinearOracle::*what)(const double*, Batch, double*, Resources&) const>
+void per_output(const LinearOracle& oracle, const Doubles& w, const OptionalIndex& index, Doubles& out, int threads) {
+  const double* const at = input(w, oracle.dim(), "w");
+  const Batch batch = batch_of(index, oracle.size());
+  double* const to = output(out, batch.size * oracle.outputs(), "out");
+  Resources use = call_resources(threads);
+  const py::gil_scoped_release release;
+  (oracle.*what)(at, batch, to, use);
+}
+
+void adjoint(const LinearOracle& oracle, const Doubles& v, Doubles& out, int threads) {
+  const double* const from = input(v, oracle.size() * oracle.outputs(), "v");
+  double* const to = output(out, oracle.dim(), "out");
+  Resources use = call_resources(threads);
+  const py::gil_scoped_release release;
+  oracle.adjoint(from, to, use);
+}
+
+void conjugate(const LinearOracle& oracle, const Doubles& s, Doubles& out, int threads) {
+  const double* const from = input(s, oracle.size() * oracle.outputs(), "s");
+  double* const to = output(out, oracle.size(), "out");
+  Resources use = call_resources(threads);
+  const py::gil_scoped_release release;
+  oracle.conjugate(from, to, use);
+}
+
+void smoothness(const LinearOracle& oracle, Doubles& out, int threads) {
+  double* const to = output(out, oracle.size(), "out");
+  Resources use = call_resources(threads);
+  const py::gil_scoped_release release;
+  oracle.smoothness(to, use);
+}
+
+}  // namespace
+
+void bind_oracle(py::module_& m) {
+  using py::arg;
+  py::class_<Oracle, std::shared_ptr<Oracle>>(m, "Oracle")
+      .def_property_readonly("size", &Oracle::size)
+      .def_property_readonly("dim", &Oracle::dim)
+      .def("losses", &losses, arg("w"), arg("index").none(true), arg("out").noconvert(), arg("threads") = 0)
+      .def("gradient", &gradient, arg("w"), arg("weights"), arg("index").none(true), arg("out").noconvert(),
+           arg("threads") = 0);
+
+  py::class_<PyOracle, Oracle, std::shared_ptr<PyOracle>>(m, "PyOracle")
+      .def(py::init<py::object, py::object, std::int64_t, std::int64_t>(), arg("losses"), arg("gradient"), arg("size"),
+           arg("dim"));
+
+  py::class_<Matrix>(m, "LinearMatrix")
+      .def_static("dense", &make_dense_matrix, arg("x"))
+      .def_static("csr", &make_csr_matrix, arg("data"), arg("indices"), arg("indptr"), arg("cols"))
+      .def_property_readonly("shape", [](const Matrix& x) { return py::make_tuple(x.rows->rows(), x.rows->cols()); })
+      .def("first_bad", &first_bad, arg("limit"), arg("threads") = 0)
+      .def("scores", &matrix_scores, arg("w"), arg("outputs"), arg("intercept"), arg("out").noconvert(), arg("threads") = 0)
+      .def("rows", &matrix_rows, arg("index"), arg("out").noconvert());
+
+  py::class_<ScoreMemo>(m, "ScoreMemo").def(py::init<>());
+
+  py::class_<LinearOracle, Oracle, std::shared_ptr<LinearOracle>>(m, "LinearOracle")
+      .def(py::init(&make_linear), arg("matrix"), arg("labels"), arg("loss"), arg("parameter"), arg("smoothing"),
+           arg("outputs"), arg("intercept"), arg("memo").none(true), py::keep_alive<1, 2>(), py::keep_alive<1, 3>(),
+           py::keep_alive<1, 9>())
+      .def_property_readonly("outputs", &LinearOracle::outputs)
+      .def("slopes", &per_output<&LinearOracle::slopes>, arg("w"), arg("index").none(true), arg("out").noconvert(),
+           arg("threads") = 0)
+      .def("curvatures", &per_output<&LinearOracle::curvatures>, arg("w"), arg("index").none(true), arg("out").noconvert(),
+           arg("threads") = 0)
+      .def("adjoint", &adjoint, arg("v"), arg("out").noconvert(), arg("threads") = 0)
+      .def("conjugate", &conjugate, arg("s"), arg("out").noconvert(), arg("threads") = 0)
+      .def("smoothness", &smoothness, arg("out").noconvert(), arg("threads") = 0);
+}
 
 }  // namespace leeward::python

@@ -1,0 +1,38 @@
+// What a bound call needs: scratch memory of the calling thread, and checked pointers into NumPy arrays.
+#pragma once
+
+#include <string>
+
+#include "common.hpp"
+#include "leeward/core/parallel.hpp"
+#include "leeward/core/resources.hpp"
+
+namespace leeward::python {
+
+using Doubles = py::array_t<double, py::array::c_style>;
+using Integers = py::array_t<std::int64_t, py::array::c_style>;
+
+// One a thread and kept, so that repeated calls fault no fresh pages.
+inline Workspace& thread_workspace() {
+  static thread_local Workspace workspace;
+  return workspace;
+}
+
+// threads: 0 means the default.
+inline Resources call_resources(int threads) { return {thread_workspace(), resolve_threads(threads), nullptr}; }
+
+inline std::string shape_of(const py::array& a) { return py::str(a.attr("shape")); }
+
+// Data of `a`, which must have `size` elements.
+inline const double* input(const Doubles& a, std::int64_t size, const char* name) {
+  if (a.size() != size)
+    throw py::value_error(std::string(name) + " must hold " + std::to_string(size) + " numbers, got shape " + shape_of(a));
+  return a.data();
+}
+inline double* output(Doubles& a, std::int64_t size, const char* name) {
+  if (a.size() != size)
+    throw py::value_error(std::string(name) + " must hold " + std::to_string(size) + " numbers, got shape " + shape_of(a));
+  return a.mutable_data();
+}
+
+}  // namespace leeward::python

@@ -1,0 +1,193 @@
+// Losses l(z; y) of one score z and one label y: value, slope dl/dz, curvature, conjugate, and smoothness constant.
+//
+// Six of the nine are one family: the clipped quadratic of a residual u,
+//     c(u) = max_{lo <= s <= hi} s u - mu s^2 / 2,        s(u) = clip(u / mu, lo, hi)   (mu = 0: the support function),
+// with u = z - y (squared, Huber, absolute, quantile) or u = 1 - y z, y = +-1 (hinge, squared hinge). Its Moreau envelope
+// with parameter m is the same function with mu + m, and its conjugate is mu s^2 / 2 on [lo, hi].
+// Logistic, Poisson and softmax (one row of scores) stand by themselves.
+//
+// Conjugates are l*(s) = sup_z s z - l(z; y): infinite outside their domain, where a slope computed from scores may lie
+// by rounding; arguments within kDomainSlack of the domain count as its border.
+#pragma once
+
+#include <cstdint>
+
+#include "leeward/hd/real_math.hpp"
+
+namespace leeward::hd {
+
+inline constexpr double kDomainSlack = 1e-12;
+
+LEEWARD_HD double magnitude(double x) { return from_bits(bits_of(x) & 0x7fffffffffffffffULL); }
+
+// x log x, 0 at 0.
+LEEWARD_HD double entropy_term(double x) { return x > 0.0 ? x * log(x) : 0.0; }
+
+// The clipped quadratic; lo <= 0 <= hi, finite where mu = 0.
+struct Clipped {
+  double lo, hi, mu;
+  double inverse;         // 1 / mu, 0 where mu = 0
+  double from, to;        // mu lo, mu hi: the residuals between which s = u / mu
+
+  static Clipped make(double lo, double hi, double mu) {
+    const bool kink = !(mu > 0.0);
+    return {lo, hi, mu, kink ? 0.0 : 1.0 / mu, kink ? 0.0 : mu * lo, kink ? 0.0 : mu * hi};
+  }
+  LEEWARD_HD double dual(double u) const { return u > to ? hi : (u < from ? lo : u * inverse); }
+  LEEWARD_HD double value(double u) const {
+    const double s = dual(u);
+    return s * u - 0.5 * mu * s * s;
+  }
+  // A curvature with c(v) <= c(u) + s(u) (v - u) + k (v - u)^2 / 2 for v between u and its mirror: s / u. 0 for mu = 0.
+  LEEWARD_HD double curvature(double u) const {
+    const bool inside = u <= to && u >= from;
+    const double ratio = dual(u) / (inside ? 1.0 : u);
+    return mu > 0.0 ? (inside ? inverse : ratio) : 0.0;
+  }
+  // mu s^2 / 2 on [lo, hi]; `s` is moved onto the border by at most the slack.
+  LEEWARD_HD double conjugate(double s) const {
+    const double slack_hi = kDomainSlack * (hi > 1.0 ? hi : 1.0);
+    const double slack_lo = kDomainSlack * (lo < -1.0 ? -lo : 1.0);
+    const double t = s > hi ? hi : (s < lo ? lo : s);
+    const bool outside = s > hi + slack_hi || s < lo - slack_lo;
+    return outside ? real::kInf : 0.5 * mu * t * t;
+  }
+};
+
+// u = z - y: squared (-inf, inf, 1), Huber (-delta, delta, 1), absolute (-1, 1, 0), quantile (-tau, 1 - tau, 0).
+struct ResidualLoss {
+  Clipped c;
+  LEEWARD_HD double value(double z, double y) const { return c.value(z - y); }
+  LEEWARD_HD double slope(double z, double y) const { return c.dual(z - y); }
+  LEEWARD_HD double curvature(double z, double y) const { return c.curvature(z - y); }
+  LEEWARD_HD double conjugate(double s, double y) const { return c.conjugate(s) + s * y; }
+};
+
+// u = 1 - y z, y = +-1: hinge (0, 1, 0), squared hinge (0, inf, 1). With a = -y s the dual variable, l*(s) = c*(a) - a.
+struct MarginLoss {
+  Clipped c;
+  LEEWARD_HD double value(double z, double y) const { return c.value(1.0 - y * z); }
+  LEEWARD_HD double slope(double z, double y) const { return -y * c.dual(1.0 - y * z); }
+  LEEWARD_HD double curvature(double z, double y) const { return c.curvature(1.0 - y * z); }
+  LEEWARD_HD double conjugate(double s, double y) const { return c.conjugate(-y * s) + y * s; }
+};
+
+// log(1 + e^{-y z}), y = +-1. With a = -y s in [0, 1], l*(s) = a log a + (1 - a) log(1 - a).
+struct LogisticLoss {
+  LEEWARD_HD double value(double z, double y) const { return softplus(-y * z); }
+  LEEWARD_HD double slope(double z, double y) const { return -y * sigmoid(-y * z); }
+  LEEWARD_HD double curvature(double z, double) const {
+    const double e = exp(-magnitude(z));
+    const double p = 1.0 + e;
+    return e / (p * p);
+  }
+  LEEWARD_HD double conjugate(double s, double y) const {
+    const double a = -y * s;
+    const double t = a > 1.0 ? 1.0 : (a < 0.0 ? 0.0 : a);
+    const bool outside = a > 1.0 + kDomainSlack || a < -kDomainSlack;
+    return outside ? real::kInf : entropy_term(t) + entropy_term(1.0 - t);
+  }
+};
+
+// e^z - y z, y >= 0 (minus the log-likelihood up to log y!). With t = s + y >= 0, l*(s) = t log t - t.
+struct PoissonLoss {
+  LEEWARD_HD double value(double z, double y) const { return exp(z) - y * z; }
+  LEEWARD_HD double slope(double z, double y) const { return exp(z) - y; }
+  LEEWARD_HD double curvature(double z, double) const { return exp(z); }
+  LEEWARD_HD double conjugate(double s, double y) const {
+    const double t = s + y;
+    const double slack = kDomainSlack * (y > 1.0 ? y : 1.0);
+    const double t0 = t > 0.0 ? t : 0.0;
+    return t < -slack ? real::kInf : entropy_term(t0) - t0;
+  }
+};
+
+// log sum_k e^{z_k} - z_y over one row of C scores, y in 0..C-1. Slopes are softmax(z) - e_y.
+struct SoftmaxLoss {
+  std::int64_t classes;
+
+  LEEWARD_HD double largest(const double* z) const {
+    double top = z[0];
+    for (std::int64_t k = 1; k < classes; ++k) top = z[k] > top ? z[k] : top;
+    return top;
+  }
+  // Exact to rounding even where the label's class has nearly all the mass: log1p of the sum of the others.
+  LEEWARD_HD double value(const double* z, std::int64_t y) const {
+    const double top = largest(z);
+    double others = 0.0;
+    bool counted = false;  // the largest score itself, once
+    for (std::int64_t k = 0; k < classes; ++k) {
+      const bool self = !counted && z[k] == top;
+      others += self ? 0.0 : exp(z[k] - top);
+      counted = counted || self;
+    }
+    return (top - z[y]) + log1p(others);
+  }
+  LEEWARD_HD void slopes(const double* z, std::int64_t y, double* out) const {
+    const double top = largest(z);
+    double total = 0.0;
+    for (std::int64_t k = 0; k < classes; ++k) total += out[k] = exp(z[k] - top);
+    double others = 0.0;  // so that the label's slope is accurate near 0 as well
+    for (std::int64_t k = 0; k < classes; ++k) {
+      out[k] /= total;
+      others += k == y ? 0.0 : out[k];
+    }
+    out[y] = -others;
+  }
+  // The diagonal p_k (1 - p_k).
+  LEEWARD_HD void curvatures(const double* z, double* out) const {
+    const double top = largest(z);
+    double total = 0.0;
+    for (std::int64_t k = 0; k < classes; ++k) total += out[k] = exp(z[k] - top);
+    for (std::int64_t k = 0; k < classes; ++k) out[k] = out[k] / total * ((total - out[k]) / total);
+  }
+  // sum p log p with p = s + e_y in the simplex.
+  LEEWARD_HD double conjugate(const double* s, std::int64_t y) const {
+    double total = 0.0, sum = 0.0;
+    bool outside = false;
+    for (std::int64_t k = 0; k < classes; ++k) {
+      const double p = s[k] + (k == y ? 1.0 : 0.0);
+      outside = outside || p < -kDomainSlack;
+      total += p;
+      sum += entropy_term(p);
+    }
+    outside = outside || magnitude(total - 1.0) > kDomainSlack * static_cast<double>(classes);
+    return outside ? real::kInf : sum;
+  }
+};
+
+// Which loss, as data: what a caller writes down.
+enum class LossKind { squared, huber, absolute, quantile, logistic, softmax, hinge, squared_hinge, poisson };
+
+struct LossSpec {
+  LossKind kind = LossKind::squared;
+  double parameter = 0;  // Huber's delta, the quantile's tau
+  double smoothing = 0;  // Moreau parameter mu of the absolute, quantile and hinge losses; no effect on the others
+};
+
+// The family member of a clipped loss (squared for the others).
+inline Clipped clipped_of(const LossSpec& spec) {
+  switch (spec.kind) {
+    case LossKind::huber: return Clipped::make(-spec.parameter, spec.parameter, 1.0);
+    case LossKind::absolute: return Clipped::make(-1.0, 1.0, spec.smoothing);
+    case LossKind::quantile: return Clipped::make(-spec.parameter, 1.0 - spec.parameter, spec.smoothing);
+    case LossKind::hinge: return Clipped::make(0.0, 1.0, spec.smoothing);
+    case LossKind::squared_hinge: return Clipped::make(0.0, real::kInf, 1.0);
+    default: return Clipped::make(-real::kInf, real::kInf, 1.0);
+  }
+}
+
+// sup_z l''(z): the Lipschitz constant of the slope in the score; infinite where there is none.
+inline double score_smoothness(const LossSpec& spec) {
+  switch (spec.kind) {
+    case LossKind::logistic: return 0.25;
+    case LossKind::softmax: return 0.5;  // of the vector of C scores, in the 2-norm
+    case LossKind::poisson: return real::kInf;
+    default: {
+      const Clipped c = clipped_of(spec);
+      return c.mu > 0.0 ? c.inverse : real::kInf;
+    }
+  }
+}
+
+}  // namespace leeward::hd

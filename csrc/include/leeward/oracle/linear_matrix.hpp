@@ -1,0 +1,58 @@
+// The matrix of a linear model as its oracle sees it: dot products with rows and weighted sums of rows, in double whatever
+// is stored. One row's dot product has the same bits in whatever batch it is computed.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "leeward/core/views.hpp"
+
+namespace leeward {
+
+// Some rows of a matrix: index[0..count), or first..first + count - 1 when index is null.
+struct Rows {
+  const std::int64_t* index = nullptr;
+  std::int64_t first = 0, count = 0;
+  std::int64_t operator[](std::int64_t k) const { return index ? index[k] : first + k; }
+};
+
+class LinearMatrix {
+ public:
+  virtual ~LinearMatrix() = default;
+  std::int64_t rows() const { return rows_; }
+  std::int64_t cols() const { return cols_; }
+  std::int64_t entries() const { return entries_; }  // stored entries: the work of one pass
+
+  // out[k * stride] = x_{rows[k]} . w + bias
+  virtual void dots(Rows rows, const double* w, double bias, double* out, std::int64_t stride) const = 0;
+  // out[0..cols) += sum_k r[k * stride] x_{rows[k]}
+  virtual void add_rows(Rows rows, const double* r, std::int64_t stride, double* out) const = 0;
+  // out[0..cols) = x_i
+  virtual void copy_row(std::int64_t i, double* out) const = 0;
+  // |x_i|^2; scratch holds cols zeros before and after.
+  virtual double squared_norm(std::int64_t i, double* scratch) const = 0;
+  // Column of the first entry of row i that is not a number of magnitude <= limit, else -1.
+  virtual std::int64_t first_bad(std::int64_t i, double limit) const = 0;
+
+ protected:
+  LinearMatrix(std::int64_t rows, std::int64_t cols, std::int64_t entries) : rows_(rows), cols_(cols), entries_(entries) {}
+
+ private:
+  std::int64_t rows_, cols_, entries_;
+};
+
+// T is float or double; I is int32_t or int64_t. Column numbers of a CSR view must lie in [0, cols).
+template <class T>
+std::shared_ptr<const LinearMatrix> make_dense(DenseView<T> x);
+template <class T, class I>
+std::shared_ptr<const LinearMatrix> make_csr(CsrView<T, I> x);
+
+// The first place where a CSR matrix is malformed, before anything reads through it.
+struct CsrFault {
+  enum Kind { none, pointer, column } kind = none;
+  std::int64_t row = 0, entry = 0;  // row of a decreasing or out-of-range pointer; entry with a bad column
+};
+template <class I>
+CsrFault check_csr(const I* indices, const std::int64_t* indptr, std::int64_t rows, std::int64_t cols, std::int64_t stored);
+
+}  // namespace leeward

@@ -1,0 +1,247 @@
+#include "leeward/oracle/linear.hpp"
+
+#include <utility>
+
+#include "leeward/core/lanes.hpp"
+#include "leeward/core/parallel.hpp"
+#include "leeward/oracle/loss_passes.hpp"
+#include "leeward/oracle/row_tiles.hpp"
+
+namespace leeward {
+namespace {
+
+// Rows [first, first + count) of a batch.
+Rows rows_of(Batch batch, std::int64_t first, std::int64_t count) {
+  return batch.index != nullptr ? Rows{batch.index + first, 0, count} : Rows{nullptr, first, count};
+}
+
+// sum_k r[k * stride], in lanes.
+double strided_sum(const double* r, std::int64_t count, std::int64_t stride) {
+  Lanes sum;
+  std::int64_t k = 0;
+  for (; k + kLanes <= count; k += kLanes)
+    for (int l = 0; l < kLanes; ++l) sum.lane[l] += r[(k + l) * stride];
+  for (int l = 0; k < count; ++k, ++l) sum.lane[l] += r[k * stride];
+  return sum.fold();
+}
+
+void scores_of_rows(const LinearMatrix& matrix, const double* w, std::int64_t outputs, bool intercept, Rows rows,
+                    double* out) {
+  const std::int64_t cols = matrix.cols();
+  for (std::int64_t c = 0; c < outputs; ++c)
+    matrix.dots(rows, w + c * cols, intercept ? w[outputs * cols + c] : 0.0, out + c, outputs);
+}
+
+// Memory of one task; every pointer holds one tile.
+struct Scratch {
+  double *z, *r, *y, *weights;
+  std::int64_t* index;
+
+  static std::int64_t doubles(std::int64_t tile, std::int64_t outputs) { return tile * (2 * outputs + 3) + 8; }
+  static Scratch at(double* memory, std::int64_t tile, std::int64_t outputs) {
+    Scratch s{};
+    s.z = memory;
+    s.r = s.z + tile * outputs;
+    s.y = s.r + tile * outputs;
+    s.weights = s.y + tile;
+    s.index = reinterpret_cast<std::int64_t*>(s.weights + tile);
+    return s;
+  }
+};
+
+// partial[0] += partial[1] + ... by the fixed tree of halves, then copied to out.
+void combine(double* partial, std::int64_t tasks, std::int64_t dim, double* out, int threads) {
+  constexpr std::int64_t kColumns = 4096;
+  parallel_blocks(block_count(dim, kColumns), tasks * dim < (1 << 16) ? 1 : threads, [&](std::int64_t b) {
+    const std::int64_t first = b * kColumns, last = std::min(dim, first + kColumns);
+    for (std::int64_t width = 1; width < tasks; width *= 2)
+      for (std::int64_t t = 0; t + width < tasks; t += 2 * width) {
+        double* LEEWARD_RESTRICT a = partial + t * dim;
+        const double* LEEWARD_RESTRICT other = partial + (t + width) * dim;
+        for (std::int64_t j = first; j < last; ++j) a[j] += other[j];
+      }
+    std::copy(partial + first, partial + last, out + first);
+  });
+}
+
+// The weighted rows of one tile: sum_k r[k * outputs + c] x_{rows[k]} is to be added to the gradient of output c.
+struct WeightedRows {
+  Rows rows;
+  const double* r;
+};
+
+// out = sum over tiles of the rows that make(first, count, scratch) returns for each. Tasks start from the end of the
+// matrix, whose rows a preceding pass left in the cache.
+template <class Make>
+void sum_weighted(const LinearMatrix& matrix, std::int64_t outputs, bool intercept, std::int64_t count, const Make& make,
+                  double* out, Resources& use) {
+  const std::int64_t cols = matrix.cols(), dim = outputs * (cols + (intercept ? 1 : 0));
+  const RowTiles t = RowTiles::make(count, matrix, outputs, dim);
+  if (t.tasks == 0) {
+    std::fill(out, out + dim, 0.0);
+    return;
+  }
+  const Workspace::Scope scope(use.workspace);
+  const std::int64_t own = Scratch::doubles(t.tile, outputs);
+  double* const scratch = use.workspace.take<double>(t.tasks * own);
+  double* const partial = t.tasks == 1 ? out : use.workspace.take<double>(t.tasks * dim);
+  parallel_blocks(t.tasks, use.threads, [&](std::int64_t reversed) {
+    const std::int64_t task = t.tasks - 1 - reversed;
+    const Scratch s = Scratch::at(scratch + task * own, t.tile, outputs);
+    double* const g = partial + task * dim;
+    std::fill(g, g + dim, 0.0);
+    for (std::int64_t j = t.first_tile(task); j < t.first_tile(task + 1); ++j) {
+      const WeightedRows tile = make(t.first_row(j), t.rows_of(j), s);
+      for (std::int64_t c = 0; c < outputs; ++c) {
+        matrix.add_rows(tile.rows, tile.r + c, outputs, g + c * cols);
+        if (intercept) g[outputs * cols + c] += strided_sum(tile.r + c, tile.rows.count, outputs);
+      }
+    }
+  });
+  if (t.tasks > 1) combine(partial, t.tasks, dim, out, use.threads);
+}
+
+// Calls f(first, count) for the tiles of a pass that writes to its own rows only.
+template <class F>
+void for_tiles(const RowTiles& t, int threads, const F& f) {
+  parallel_blocks(t.tasks, threads, [&](std::int64_t task) {
+    for (std::int64_t j = t.first_tile(task); j < t.first_tile(task + 1); ++j) f(task, t.first_row(j), t.rows_of(j));
+  });
+}
+
+}  // namespace
+
+void linear_scores(const LinearMatrix& matrix, const double* w, std::int64_t outputs, bool intercept, Batch batch,
+                   double* out, Resources& use) {
+  const RowTiles t = RowTiles::make(batch.size, matrix, outputs, 0);
+  for_tiles(t, use.threads, [&](std::int64_t, std::int64_t first, std::int64_t count) {
+    scores_of_rows(matrix, w, outputs, intercept, rows_of(batch, first, count), out + first * outputs);
+  });
+}
+
+LinearOracle::LinearOracle(std::shared_ptr<const LinearMatrix> matrix, LinearSettings settings)
+    : matrix_(std::move(matrix)), settings_(settings) {}
+
+// out[k * width ..) = pass(scores of sample batch[k], its label).
+void LinearOracle::from_scores(const double* w, Batch batch, std::int64_t width, Pass pass, double* out,
+                               Resources& use) const {
+  const ScoreMemo::Hold memo(batch.index == nullptr ? settings_.memo : nullptr);
+  const double* const known = memo.find(w, dim());
+  double* const kept = known != nullptr ? nullptr : memo.begin(batch.size * outputs());
+  const RowTiles t = RowTiles::make(batch.size, *matrix_, outputs(), 0);
+  const Workspace::Scope scope(use.workspace);
+  const std::int64_t own = Scratch::doubles(t.tile, outputs());
+  double* const scratch = use.workspace.take<double>(t.tasks * own);
+  for_tiles(t, use.threads, [&](std::int64_t task, std::int64_t first, std::int64_t count) {
+    const Scratch s = Scratch::at(scratch + task * own, t.tile, outputs());
+    const Rows rows = rows_of(batch, first, count);
+    const double* z = known != nullptr ? known + first * outputs() : nullptr;
+    if (z == nullptr) {
+      double* const fresh = kept != nullptr ? kept + first * outputs() : s.z;
+      scores_of_rows(*matrix_, w, outputs(), settings_.intercept, rows, fresh);
+      z = fresh;
+    }
+    const double* y = settings_.labels + rows.first;
+    if (rows.index != nullptr) {
+      for (std::int64_t k = 0; k < count; ++k) s.y[k] = settings_.labels[rows.index[k]];
+      y = s.y;
+    }
+    pass(*this, z, y, count, out + first * width);
+  });
+  if (kept != nullptr) memo.commit(w, dim());
+}
+
+void LinearOracle::losses(const double* w, Batch batch, double* out, Resources& use) const {
+  from_scores(
+      w, batch, 1,
+      [](const LinearOracle& self, const double* z, const double* y, std::int64_t count, double* to) {
+        loss_values(self.settings_.loss, {z, y, count, self.outputs()}, to);
+      },
+      out, use);
+}
+
+void LinearOracle::slopes(const double* w, Batch batch, double* out, Resources& use) const {
+  from_scores(
+      w, batch, outputs(),
+      [](const LinearOracle& self, const double* z, const double* y, std::int64_t count, double* to) {
+        loss_slopes(self.settings_.loss, {z, y, count, self.outputs()}, to);
+      },
+      out, use);
+}
+
+void LinearOracle::curvatures(const double* w, Batch batch, double* out, Resources& use) const {
+  from_scores(
+      w, batch, outputs(),
+      [](const LinearOracle& self, const double* z, const double* y, std::int64_t count, double* to) {
+        loss_curvatures(self.settings_.loss, {z, y, count, self.outputs()}, to);
+      },
+      out, use);
+}
+
+// Samples of weight 0 are left out, so that a gradient of CVaR reads the rows of the tail only.
+void LinearOracle::gradient(const double* w, Batch batch, const double* weights, double* out, Resources& use) const {
+  const ScoreMemo::Hold memo(batch.index == nullptr ? settings_.memo : nullptr);
+  const double* const known = memo.find(w, dim());
+  const std::int64_t outs = outputs();
+  const double* const labels = settings_.labels;
+  sum_weighted(
+      *matrix_, outs, settings_.intercept, batch.size,
+      [&](std::int64_t first, std::int64_t count, const Scratch& s) {
+        std::int64_t kept = 0;
+        for (std::int64_t k = first; k < first + count; ++k) {  // branch-free: the slot is overwritten until it is kept
+          const std::int64_t i = batch[k];
+          s.index[kept] = i;
+          s.weights[kept] = weights[k];
+          s.y[kept] = labels[i];
+          kept += weights[k] != 0.0 ? 1 : 0;
+        }
+        Rows rows{s.index, 0, kept};
+        if (batch.index == nullptr && kept == count) rows = {nullptr, first, count};
+        const double* z = s.z;
+        if (known == nullptr)
+          scores_of_rows(*matrix_, w, outs, settings_.intercept, rows, s.z);
+        else if (rows.index == nullptr)
+          z = known + first * outs;
+        else
+          for (std::int64_t k = 0; k < kept; ++k)
+            for (std::int64_t c = 0; c < outs; ++c) s.z[k * outs + c] = known[s.index[k] * outs + c];
+        loss_slopes(settings_.loss, {z, s.y, kept, outs}, s.r);
+        for (std::int64_t k = 0; k < kept; ++k)
+          for (std::int64_t c = 0; c < outs; ++c) s.r[k * outs + c] *= s.weights[k];
+        return WeightedRows{rows, s.r};
+      },
+      out, use);
+}
+
+void LinearOracle::adjoint(const double* v, double* out, Resources& use) const {
+  sum_weighted(
+      *matrix_, outputs(), settings_.intercept, size(),
+      [&](std::int64_t first, std::int64_t count, const Scratch&) {
+        return WeightedRows{Rows{nullptr, first, count}, v + first * outputs()};
+      },
+      out, use);
+}
+
+void LinearOracle::conjugate(const double* s, double* out, Resources& use) const {
+  parallel_blocks(block_count(size()), use.threads, [&](std::int64_t b) {
+    const std::int64_t first = b * kBlock, count = std::min(kBlock, size() - first);
+    loss_conjugates(settings_.loss, {s + first * outputs(), settings_.labels + first, count, outputs()}, out + first);
+  });
+}
+
+// L_i = sup l'' (|x_i|^2 + 1 with an intercept).
+void LinearOracle::smoothness(double* out, Resources& use) const {
+  const double slope_constant = hd::score_smoothness(settings_.loss);
+  const RowTiles t = RowTiles::make(size(), *matrix_, 1, matrix_->cols());
+  const Workspace::Scope scope(use.workspace);
+  double* const scratch = use.workspace.take<double>(t.tasks * matrix_->cols());
+  std::fill(scratch, scratch + t.tasks * matrix_->cols(), 0.0);
+  for_tiles(t, use.threads, [&](std::int64_t task, std::int64_t first, std::int64_t count) {
+    for (std::int64_t i = first; i < first + count; ++i) {
+      const double square = matrix_->squared_norm(i, scratch + task * matrix_->cols()) + (settings_.intercept ? 1.0 : 0.0);
+      out[i] = square > 0.0 ? slope_constant * square : 0.0;
+    }
+  });
+}
+
+}  // namespace leeward
