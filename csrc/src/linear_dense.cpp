@@ -1,5 +1,6 @@
 // Dense rows. The kernels take several rows at a time, so that one load of w (or of the gradient) serves them all.
 #include <cstdint>
+#include <limits>
 
 #include "leeward/core/lanes.hpp"
 #include "leeward/core/simd.hpp"
@@ -101,7 +102,8 @@ class DenseMatrix final : public LinearMatrix {
     return sum.fold();
   }
   std::int64_t first_bad(std::int64_t i, double limit) const override {
-    return first_bad_kernel(x_.row(i), x_.cols, static_cast<T>(limit));
+    const double largest = static_cast<double>(std::numeric_limits<T>::max());
+    return first_bad_kernel(x_.row(i), x_.cols, static_cast<T>(limit < largest ? limit : largest));
   }
 
  private:

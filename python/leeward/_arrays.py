@@ -1,0 +1,164 @@
+"""The one place where arguments become arrays: shapes, dtypes, layout and finite values are checked here.
+
+Data are taken as they come wherever the core can read them; what it cannot read is converted once, and named below.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from scipy import sparse
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    Vector: TypeAlias = NDArray[np.float64]
+
+__all__ = ["LIMIT", "Csr", "index_array", "matrix", "numbers", "output", "point", "table", "weights"]
+
+# Numbers beyond this overflow when they are squared.
+LIMIT = 1e150
+
+
+@dataclass(frozen=True)
+class Csr:
+    """The three arrays of a CSR matrix: float32 or float64 data, int32 or int64 indices, int64 indptr."""
+
+    data: NDArray[Any]
+    indices: NDArray[Any]
+    indptr: NDArray[np.int64]
+    shape: tuple[int, int]
+
+    def to_scipy(self) -> Any:
+        """Return the matrix as a scipy CSR array over the same data."""
+        return sparse.csr_array((self.data, self.indices, self.indptr), shape=self.shape, copy=False)
+
+
+def matrix(X: Any, name: str = "X") -> NDArray[Any] | Csr:
+    """Return X as rows the core can read.
+
+    Taken without a copy: aligned native float32 or float64 arrays whose columns are contiguous (any distance between rows;
+    read-only and memory-mapped arrays too), and CSR matrices of float32 or float64. Converted once: other layouts and
+    other sparse formats; float16 to float32; integers, booleans, long double to float64; big-endian to native.
+    """
+    if sparse.issparse(X):
+        return _csr(X, name)
+    if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
+        raise ValueError(f"{name} has masked entries; fill or drop them first")
+    array = np.asarray(X)
+    if array.ndim != 2:
+        raise ValueError(f"{name} must have shape (n, d), got shape {array.shape}")
+    _not_empty(array.shape, name)
+    array = _real(array, name)
+    item = array.itemsize
+    columns = array.shape[1] == 1 or array.strides[1] == item
+    if not (columns and array.strides[0] % item == 0 and array.flags.aligned):
+        array = np.ascontiguousarray(array)
+    return array
+
+
+def _csr(X: Any, name: str) -> Csr:
+    if X.ndim != 2:
+        raise ValueError(f"{name} must have shape (n, d), got shape {X.shape}")
+    _not_empty(X.shape, name)
+    csr = X if X.format == "csr" else X.tocsr()
+    indices = csr.indices
+    if indices.dtype not in (np.dtype(np.int32), np.dtype(np.int64)):
+        indices = indices.astype(np.int64)
+    return Csr(
+        np.ascontiguousarray(_real(csr.data, f"{name}.data")),
+        np.ascontiguousarray(indices),
+        np.ascontiguousarray(csr.indptr, dtype=np.int64),
+        (int(csr.shape[0]), int(csr.shape[1])),
+    )
+
+
+def _not_empty(shape: tuple[int, ...], name: str) -> None:
+    if shape[0] == 0 or shape[1] == 0:
+        raise ValueError(f"{name} must have at least one row and one column, got shape {tuple(shape)}")
+
+
+def _real(array: NDArray[Any], name: str) -> NDArray[Any]:
+    """Return the array as native float32 or float64, itself where it is one."""
+    kind = array.dtype.kind
+    if kind == "O":
+        try:
+            return array.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"{name} must hold real numbers, got objects that are not ({error})") from error
+    if kind not in "fiub":
+        raise TypeError(f"{name} must hold real numbers, got dtype {array.dtype}")
+    if kind == "f" and array.dtype.itemsize <= 4:
+        return array.astype(np.float32, copy=False)
+    return array.astype(np.float64, copy=False)
+
+
+def numbers(values: ArrayLike, name: str, size: int | None = None) -> Vector:
+    """Return a contiguous float64 array of shape (size,) of finite numbers of magnitude at most 1e150."""
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise ValueError(f"{name} must be one-dimensional, got shape {array.shape}")
+    if size is not None and array.shape[0] != size:
+        raise ValueError(f"{name} must have shape ({size},), got shape {array.shape}")
+    vector = np.ascontiguousarray(_real(array, name), dtype=np.float64)
+    good = np.abs(vector) <= LIMIT
+    if not good.all():
+        k = int(np.argmin(good))
+        if np.isfinite(vector[k]):
+            raise ValueError(f"{name}[{k}] is {vector[k]:g}; numbers beyond {LIMIT:g} overflow when squared: rescale {name}")
+        raise ValueError(f"{name} must hold finite numbers, got {vector[k]} at position {k}")
+    return vector
+
+
+def weights(values: ArrayLike | None, size: int, name: str = "sample_weight") -> Vector | None:
+    """Return sample weights as float64 of shape (size,): finite, not negative, not all zero; None stays None."""
+    if values is None:
+        return None
+    vector = numbers(values, name, size)
+    if vector.min() < 0:
+        k = int(np.argmax(vector < 0))
+        raise ValueError(f"{name} must not be negative, got {vector[k]:g} at position {k}")
+    if not vector.max() > 0:
+        raise ValueError(f"{name} must have a positive sum, got all zeros")
+    return vector
+
+
+def point(w: ArrayLike, dim: int, name: str = "w") -> Vector:
+    """Return a contiguous float64 vector of length dim; its values are not looked at."""
+    vector = np.ascontiguousarray(w, dtype=np.float64)
+    if vector.shape != (dim,):
+        raise ValueError(f"{name} must have shape ({dim},), got shape {vector.shape}")
+    return vector
+
+
+def table(values: ArrayLike, shape: tuple[int, ...], name: str) -> Vector:
+    """Return a contiguous float64 array of the given shape; its values are not looked at."""
+    array = np.ascontiguousarray(values, dtype=np.float64)
+    if array.shape != shape:
+        raise ValueError(f"{name} must have shape {shape}, got shape {array.shape}")
+    return array
+
+
+def index_array(index: ArrayLike | None) -> NDArray[np.int64] | None:
+    """Return sample numbers as a contiguous int64 vector; None stays None (all samples). The core checks their range."""
+    if index is None:
+        return None
+    array = np.asarray(index)
+    if array.ndim != 1:
+        raise ValueError(f"index must be one-dimensional, got shape {array.shape}")
+    if array.dtype.kind not in "iu" and array.size:
+        raise TypeError(f"index must hold sample numbers, got dtype {array.dtype}")
+    return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def output(out: NDArray[np.float64] | None, shape: tuple[int, ...]) -> Vector:
+    """Return `out` if it is a writable, contiguous float64 array of the shape, a new array if it is None."""
+    if out is None:
+        return np.empty(shape)
+    if not isinstance(out, np.ndarray) or out.dtype != np.float64 or not out.flags.c_contiguous or not out.flags.writeable:
+        raise TypeError("out must be a writable, C-contiguous float64 array")
+    if out.shape != shape:
+        raise ValueError(f"out must have shape {shape}, got shape {out.shape}")
+    return out

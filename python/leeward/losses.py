@@ -1,0 +1,288 @@
+"""Losses of linear models: what is measured between a score ``z = x.w + b`` and a label ``y``.
+
+An object here is a description (immutable, hashable, picklable) that ``LinearModel`` takes by name or by value; the
+numbers are computed by the core (csrc/include/leeward/hd/scalar_loss.hpp).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from leeward import _arrays
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = [
+    "Absolute",
+    "Hinge",
+    "Huber",
+    "Logistic",
+    "Loss",
+    "Poisson",
+    "Quantile",
+    "Softmax",
+    "Squared",
+    "SquaredHinge",
+    "get_loss",
+]
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What all losses have in common.
+
+    Attributes
+    ----------
+    name : str
+        The name ``LinearModel(loss=...)`` takes.
+    convex : bool
+        Whether the loss is convex in the score; all of them are.
+    smooth : bool
+        Whether the slope is continuous in the score.
+    smoothing : float
+        Moreau parameter mu of a smoothed loss, 0 for the loss itself.
+    smoothing_gap : float
+        The constant g with ``l_mu <= l <= l_mu + mu g``; 0 for smooth losses.
+    """
+
+    name: ClassVar[str]
+    convex: ClassVar[bool] = True
+
+    @property
+    def smoothing(self) -> float:
+        return 0.0
+
+    @property
+    def smooth(self) -> bool:
+        return True
+
+    @property
+    def parameter(self) -> float:
+        """The loss's own parameter, 0 where it has none."""
+        return 0.0
+
+    @property
+    def smoothing_gap(self) -> float:
+        return 0.0
+
+    def smoothed(self, mu: float) -> Self:
+        """Return the Moreau envelope ``l_mu(z) = min_u l(u) + (z - u)^2 / (2 mu)``; a smooth loss returns itself.
+
+        The envelope of an envelope adds the parameters. Its conjugate is ``l*(s) + mu s^2 / 2``.
+        """
+        if not (np.isfinite(mu) and mu > 0):
+            raise ValueError(f"mu must be positive and finite, got {mu}")
+        return self
+
+    def labels(self, y: ArrayLike, size: int | None = None) -> tuple[NDArray[np.float64], int]:
+        """Return the labels as the core reads them, checked, and the number of scores a sample."""
+        return _arrays.numbers(y, "y", size), 1
+
+
+@dataclass(frozen=True)
+class _Kinked(Loss):
+    """A loss with a kink, which smoothing takes away."""
+
+    smoothing: float = field(default=0.0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.smoothing) and self.smoothing >= 0):
+            raise ValueError(f"smoothing must be finite and not negative, got {self.smoothing}")
+
+    @property
+    def smooth(self) -> bool:
+        return self.smoothing > 0
+
+    def smoothed(self, mu: float) -> Self:
+        super().smoothed(mu)
+        return replace(self, smoothing=self.smoothing + float(mu))
+
+
+def _signs(y: ArrayLike, size: int | None, name: str) -> NDArray[np.float64]:
+    """Return labels -1/+1 from labels -1/+1 or 0/1."""
+    values = _arrays.numbers(y, "y", size)
+    for low in (-1.0, 0.0):
+        good = (values == 1.0) | (values == low)
+        if good.all():
+            return np.where(values == 1.0, 1.0, -1.0)
+    bad = (values != 1.0) & (values != -1.0) & (values != 0.0)
+    if bad.any():
+        k = int(np.argmax(bad))
+        raise ValueError(f"y must hold labels -1/+1 or 0/1 for the {name} loss, got {values[k]:g} at position {k}")
+    raise ValueError(f"y must hold labels -1/+1 or 0/1 for the {name} loss, got -1, 0 and 1 together")
+
+
+@dataclass(frozen=True)
+class Squared(Loss):
+    """``l(z; y) = (z - y)^2 / 2``, with the half."""
+
+    name: ClassVar[str] = "squared"
+
+
+@dataclass(frozen=True)
+class Huber(Loss):
+    """``(z - y)^2 / 2`` where ``|z - y| <= delta``, else ``delta |z - y| - delta^2 / 2``.
+
+    Parameters
+    ----------
+    delta : float, default 1.0
+        Residual, in units of y, from which the loss grows linearly; positive and finite.
+    """
+
+    delta: float = 1.0
+    name: ClassVar[str] = "huber"
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.delta) and self.delta > 0):
+            raise ValueError(f"delta must be positive and finite, got {self.delta}")
+
+    @property
+    def parameter(self) -> float:
+        return float(self.delta)
+
+
+@dataclass(frozen=True)
+class Absolute(_Kinked):
+    """``l(z; y) = |z - y|``; its Moreau envelope is Huber's loss divided by mu, with delta = mu."""
+
+    name: ClassVar[str] = "absolute"
+
+    @property
+    def smoothing_gap(self) -> float:
+        return 0.5
+
+
+@dataclass(frozen=True)
+class Quantile(_Kinked):
+    """``tau (y - z)`` where ``z <= y``, else ``(1 - tau) (z - y)``: least at the tau-quantile of y.
+
+    Parameters
+    ----------
+    tau : float, default 0.5
+        The quantile, in (0, 1).
+    """
+
+    tau: float = 0.5
+    name: ClassVar[str] = "quantile"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.tau < 1:
+            raise ValueError(f"tau must be in (0, 1), got {self.tau}")
+
+    @property
+    def parameter(self) -> float:
+        return float(self.tau)
+
+    @property
+    def smoothing_gap(self) -> float:
+        return 0.5 * max(self.tau, 1 - self.tau) ** 2
+
+
+@dataclass(frozen=True)
+class Logistic(Loss):
+    """``l(z; y) = log(1 + exp(-y z))``, labels -1/+1 (0/1 and booleans are taken as such)."""
+
+    name: ClassVar[str] = "logistic"
+
+    def labels(self, y: ArrayLike, size: int | None = None) -> tuple[NDArray[np.float64], int]:
+        return _signs(y, size, self.name), 1
+
+
+@dataclass(frozen=True)
+class Softmax(Loss):
+    """``l(z; y) = log sum_k exp(z_k) - z_y``, one score a class, labels 0, ..., C - 1.
+
+    Parameters
+    ----------
+    classes : int, optional
+        C; by default the largest label plus one, at least 2.
+    """
+
+    classes: int | None = None
+    name: ClassVar[str] = "softmax"
+
+    def __post_init__(self) -> None:
+        if self.classes is not None and (int(self.classes) != self.classes or self.classes < 2):
+            raise ValueError(f"classes must be an integer of at least 2, got {self.classes}")
+
+    def labels(self, y: ArrayLike, size: int | None = None) -> tuple[NDArray[np.float64], int]:
+        values = _arrays.numbers(y, "y", size)
+        count = max(2, int(values.max()) + 1) if self.classes is None else int(self.classes)
+        bad = (values < 0) | (values >= count) | (values != np.floor(values))
+        if bad.any():
+            k = int(np.argmax(bad))
+            upper = "" if self.classes is None else f" below {count}"
+            raise ValueError(
+                f"y must hold class numbers 0, 1, ...{upper} for the softmax loss, got {values[k]:g} at position {k}"
+            )
+        return values, count
+
+
+@dataclass(frozen=True)
+class Hinge(_Kinked):
+    """``l(z; y) = max(0, 1 - y z)``, labels -1/+1 or 0/1."""
+
+    name: ClassVar[str] = "hinge"
+
+    @property
+    def smoothing_gap(self) -> float:
+        return 0.5
+
+    def labels(self, y: ArrayLike, size: int | None = None) -> tuple[NDArray[np.float64], int]:
+        return _signs(y, size, self.name), 1
+
+
+@dataclass(frozen=True)
+class SquaredHinge(Loss):
+    """``l(z; y) = max(0, 1 - y z)^2 / 2``, with the half; labels -1/+1 or 0/1."""
+
+    name: ClassVar[str] = "squared_hinge"
+
+    def labels(self, y: ArrayLike, size: int | None = None) -> tuple[NDArray[np.float64], int]:
+        return _signs(y, size, self.name), 1
+
+
+@dataclass(frozen=True)
+class Poisson(Loss):
+    """``l(z; y) = exp(z) - y z``, labels ``y >= 0``: the negative log-likelihood at the rate ``exp(z)``, up to ``log y!``.
+
+    Its slope has no Lipschitz constant: the smoothness constants of a model are infinite.
+    """
+
+    name: ClassVar[str] = "poisson"
+
+    def labels(self, y: ArrayLike, size: int | None = None) -> tuple[NDArray[np.float64], int]:
+        values = _arrays.numbers(y, "y", size)
+        if values.size and values.min() < 0:
+            k = int(np.argmax(values < 0))
+            raise ValueError(f"y must not be negative for the poisson loss, got {values[k]:g} at position {k}")
+        return values, 1
+
+
+_KINDS: dict[str, type[Loss]] = {
+    kind.name: kind
+    for kind in (Squared, Huber, Absolute, Quantile, Logistic, Softmax, Hinge, SquaredHinge, Poisson)
+}
+
+
+def get_loss(loss: str | Loss) -> Loss:
+    """Return the loss object of a name; an object is returned as it is.
+
+    Examples
+    --------
+    >>> import leeward as lw
+    >>> lw.losses.get_loss("huber")
+    Huber(delta=1.0)
+    """
+    if isinstance(loss, Loss):
+        return loss
+    kind: Any = _KINDS.get(loss) if isinstance(loss, str) else None
+    if kind is None:
+        raise ValueError(f"loss must be one of {', '.join(sorted(_KINDS))} or a loss object, got {loss!r}")
+    made: Loss = kind()
+    return made

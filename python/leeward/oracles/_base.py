@@ -1,0 +1,152 @@
+"""What every oracle answers, and the calls into the core that all of them share."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from leeward import _arrays
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Oracle"]
+
+
+class Oracle:
+    """Base of ``LinearModel`` and ``FunctionOracle``: n losses of a vector w of length d, and their gradients.
+
+    Attributes
+    ----------
+    size : int
+        Number of samples n.
+    dim : int
+        Length d of w.
+    l2 : float
+        Strength of the model's regulariser ``(l2/2) |w[:penalised]|^2``. It is part of a problem's objective and never
+        of an oracle's losses and gradients.
+    penalised : int
+        Number of leading coordinates of w under l2.
+    sample_weight : ndarray (n,) or None
+        Base weights of the samples (any scale); None for uniform.
+    convex, smooth : bool
+        Whether every loss is convex in w, and whether its gradient is continuous.
+    """
+
+    l2: float
+    penalised: int
+    sample_weight: NDArray[np.float64] | None
+    convex: bool
+    smooth: bool
+    _core: Any
+    _threads: int
+
+    def __init__(self) -> None:
+        raise TypeError("Oracle is a base class; use LinearModel, FunctionOracle or from_vjp")
+
+    @property
+    def size(self) -> int:
+        return int(self._core.size)
+
+    @property
+    def dim(self) -> int:
+        return int(self._core.dim)
+
+    def losses(
+        self,
+        w: ArrayLike,
+        index: ArrayLike | None = None,
+        *,
+        out: NDArray[np.float64] | None = None,
+        threads: int | None = None,
+    ) -> NDArray[np.float64]:
+        """Per-sample losses ``l_i(w)``.
+
+        Parameters
+        ----------
+        w : array (dim,)
+        index : int array (m,), optional
+            Sample numbers, in any order and repeated as you like; all samples by default.
+        out : float64 array (m,), optional
+            Where to write the result.
+        threads : int, optional
+            Number of threads; the result does not depend on it.
+
+        Returns
+        -------
+        ndarray (m,)
+
+        Raises
+        ------
+        IndexError
+            If index has a number outside ``[0, size)``.
+        ValueError, TypeError
+            If an array has the wrong shape or kind.
+        """
+        rows = _arrays.index_array(index)
+        result = _arrays.output(out, (self.size if rows is None else rows.shape[0],))
+        self._core.losses(_arrays.point(w, self.dim), rows, result, self._thread_count(threads))
+        return result
+
+    def gradient(
+        self,
+        w: ArrayLike,
+        weights: ArrayLike,
+        index: ArrayLike | None = None,
+        *,
+        out: NDArray[np.float64] | None = None,
+        threads: int | None = None,
+    ) -> NDArray[np.float64]:
+        """Weighted sum of gradients, ``sum_k weights[k] grad l_{index[k]}(w)``.
+
+        Parameters
+        ----------
+        w : array (dim,)
+        weights : array (m,)
+            One weight for each entry of index, of any sign.
+        index : int array (m,), optional
+            Sample numbers; all samples by default.
+        out : float64 array (dim,), optional
+            Where to write the result.
+        threads : int, optional
+            Number of threads; the result does not depend on it.
+
+        Returns
+        -------
+        ndarray (dim,)
+
+        Raises
+        ------
+        IndexError
+            If index has a number outside ``[0, size)``.
+        ValueError, TypeError
+            If an array has the wrong shape or kind.
+        """
+        rows = _arrays.index_array(index)
+        count = self.size if rows is None else rows.shape[0]
+        scale = _arrays.point(weights, count, "weights")
+        result = _arrays.output(out, (self.dim,))
+        self._core.gradient(_arrays.point(w, self.dim), scale, rows, result, self._thread_count(threads))
+        return result
+
+    def _thread_count(self, threads: int | None) -> int:
+        return self._threads if threads is None else thread_request(threads)
+
+
+def thread_request(threads: int | None) -> int:
+    """Return the number of threads the core is asked for: 0 is its default."""
+    if threads is None:
+        return 0
+    count = operator.index(threads)
+    if count < 1:
+        raise ValueError(f"threads must be at least 1, got {threads}")
+    return count
+
+
+def strength(l2: float) -> float:
+    """Return the l2 strength, checked."""
+    if not (np.isfinite(l2) and l2 >= 0):
+        raise ValueError(f"l2 must be finite and not negative, got {l2}")
+    return float(l2)
