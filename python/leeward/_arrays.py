@@ -107,7 +107,9 @@ def numbers(values: ArrayLike, name: str, size: int | None = None) -> Vector:
     if not good.all():
         k = int(np.argmin(good))
         if np.isfinite(vector[k]):
-            raise ValueError(f"{name}[{k}] is {vector[k]:g}; numbers beyond {LIMIT:g} overflow when squared: rescale {name}")
+            raise ValueError(
+                f"{name}[{k}] is {vector[k]:g}; numbers beyond {LIMIT:g} overflow when squared: rescale {name}"
+            )
         raise ValueError(f"{name} must hold finite numbers, got {vector[k]} at position {k}")
     return vector
 
@@ -157,7 +159,12 @@ def output(out: NDArray[np.float64] | None, shape: tuple[int, ...]) -> Vector:
     """Return `out` if it is a writable, contiguous float64 array of the shape, a new array if it is None."""
     if out is None:
         return np.empty(shape)
-    if not isinstance(out, np.ndarray) or out.dtype != np.float64 or not out.flags.c_contiguous or not out.flags.writeable:
+    if (
+        not isinstance(out, np.ndarray)
+        or out.dtype != np.float64
+        or not out.flags.c_contiguous
+        or not out.flags.writeable
+    ):
         raise TypeError("out must be a writable, C-contiguous float64 array")
     if out.shape != shape:
         raise ValueError(f"out must have shape {shape}, got shape {out.shape}")

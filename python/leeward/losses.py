@@ -265,8 +265,7 @@ class Poisson(Loss):
 
 
 _KINDS: dict[str, type[Loss]] = {
-    kind.name: kind
-    for kind in (Squared, Huber, Absolute, Quantile, Logistic, Softmax, Hinge, SquaredHinge, Poisson)
+    kind.name: kind for kind in (Squared, Huber, Absolute, Quantile, Logistic, Softmax, Hinge, SquaredHinge, Poisson)
 }
 
 
