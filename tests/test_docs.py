@@ -35,7 +35,7 @@ def public_objects() -> dict[str, object]:
     for module in public_modules():
         for attribute in getattr(module, "__all__", []):
             thing = getattr(module, attribute)
-            if callable(thing) and id(thing) not in seen:
+            if (inspect.isclass(thing) or inspect.isroutine(thing)) and id(thing) not in seen:
                 seen.add(id(thing))
                 found[f"{module.__name__}.{attribute}"] = thing
     return found
