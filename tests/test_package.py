@@ -8,6 +8,7 @@ from pathlib import Path
 
 import leeward
 from check_baseline import clones_and_intruders
+from check_globals import shared_state
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -47,3 +48,8 @@ def test_baseline_check_sees_wide_code_outside_a_clone_only() -> None:
     assert clones_and_intruders(inside) == (1, [])
     assert clones_and_intruders("0000 <sum>:\n  10:\taddpd %xmm1,%xmm0\n  12:\tverw (%rax)\n") == (0, [])
     assert clones_and_intruders("0000 <sum>:\n  10:\tvaddsd %xmm1,%xmm1,%xmm0\n")[1]
+
+
+def test_globals_check_sees_a_shared_variable() -> None:
+    assert shared_state("0000 b leeward::(anonymous namespace)::counter\n") == ["leeward::(anonymous namespace)::counter"]
+    assert shared_state("0000 d vtable for leeward::Risk\n0000 b leeward::(anonymous namespace)::pool_owner\n") == []

@@ -1,0 +1,33 @@
+"""The module promises to work without the GIL, so it may hold no state that changes and is shared.
+
+Usage: python tests/check_globals.py UNSTRIPPED_LIBRARY. Reads the symbols of the data sections, so it needs nm.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+# Set once and never again: the process that owns the thread pool, and the number of CPUs.
+ALLOWED = re.compile(r"leeward::\(anonymous namespace\)::pool_owner|leeward::resolve_threads\(int\)::cpus")
+CONSTANT = re.compile(r"(vtable|typeinfo|typeinfo name|VTT|construction vtable) for ")
+DATA = re.compile(r"^[0-9a-f]+ [bBdDuV] (.*leeward::.*)$")
+
+
+def shared_state(symbols: str) -> list[str]:
+    """Return the package's writable variables with static storage that are not allowed."""
+    names = [m.group(1) for line in symbols.splitlines() if (m := DATA.match(line))]
+    return [name for name in names if not CONSTANT.search(name) and not ALLOWED.search(name)]
+
+
+def main(library: str) -> int:
+    symbols = subprocess.run(["nm", "--demangle", library], check=True, capture_output=True, text=True).stdout
+    found = shared_state(symbols)
+    print(f"{len(found)} shared variables")
+    print("\n".join(found))
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
