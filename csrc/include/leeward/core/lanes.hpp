@@ -1,6 +1,6 @@
 // Sums whose bits depend on the data and its length alone.
 //
-// Inside a block, element i is added to lane i mod 16 (the form that vectorises without reassociation); the 16 lanes are
+// Inside a block, element i is added to lane i mod 16 (the form that vectorises without reassociation, under LEEWARD_LANES); the 16 lanes are
 // folded by halves; blocks are combined by a fixed binary tree. Accumulation is in double whatever is read.
 #pragma once
 
@@ -14,6 +14,18 @@ inline constexpr int kLanes = 16;
 inline constexpr std::int64_t kBlock = 8192;  // elements of a vector handled by one block
 
 inline constexpr std::int64_t block_count(std::int64_t n, std::int64_t block = kBlock) { return (n + block - 1) / block; }
+
+// Asks for the 16 elements 4 KiB ahead in a pass over x: hardware prefetchers stop at page ends, this does not.
+template <class T>
+LEEWARD_INLINE void prefetch_pass(const T* x) {
+#if defined(__GNUC__)
+  const char* ahead = reinterpret_cast<const char*>(x) + 4096;
+  __builtin_prefetch(ahead);
+  if constexpr (kLanes * sizeof(T) > 64) __builtin_prefetch(ahead + 64);
+#else
+  (void)x;
+#endif
+}
 
 // 16 partial sums of one quantity.
 struct Lanes {

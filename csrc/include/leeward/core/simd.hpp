@@ -18,3 +18,13 @@
 #define LEEWARD_INLINE inline __attribute__((always_inline))
 #define LEEWARD_RESTRICT __restrict__
 #endif
+
+// LEEWARD_LANES before `for (int l = 0; l < kLanes; ++l)` makes that loop vectorise as it stands. Without it GCC unrolls a
+// short loop first, turns the lanes into sixteen scalars and never finds the vectors again: five times slower. It is
+// OpenMP's simd directive, which needs no OpenMP library. The iterations must be independent (acc.lane[l] += ... is; a
+// sum into one scalar is not), and then it changes no bits.
+#if defined(__GNUC__)
+#define LEEWARD_LANES _Pragma("omp simd")
+#else
+#define LEEWARD_LANES
+#endif

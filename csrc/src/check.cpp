@@ -1,0 +1,54 @@
+#include "leeward/core/check.hpp"
+
+#include <atomic>
+
+#include "leeward/core/lanes.hpp"
+#include "leeward/core/parallel.hpp"
+
+namespace leeward {
+namespace {
+
+constexpr std::int64_t kSerial = 4 * kBlock;  // below this a second thread costs more than it saves
+
+// x - x is 0 for a finite number and NaN otherwise, and a NaN stays in its lane.
+template <class T>
+LEEWARD_INLINE bool all_finite(const T* x, std::int64_t n) {
+  T lane[kLanes] = {};
+  std::int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    prefetch_pass(x + i);
+    LEEWARD_LANES
+    for (int l = 0; l < kLanes; ++l) lane[l] += x[i + l] - x[i + l];
+  }
+  for (; i < n; ++i) lane[0] += x[i] - x[i];
+  T sum = 0;
+  for (int l = 0; l < kLanes; ++l) sum += lane[l];
+  return sum == 0;
+}
+
+LEEWARD_CLONES bool block_is_finite(const double* x, std::int64_t n) { return all_finite(x, n); }
+LEEWARD_CLONES bool block_is_finite(const float* x, std::int64_t n) { return all_finite(x, n); }
+
+}  // namespace
+
+template <class T>
+std::int64_t first_non_finite(const T* x, std::int64_t n, int threads) {
+  const std::int64_t blocks = block_count(n);
+  std::atomic<std::int64_t> first{blocks};  // the first block with an offender
+  parallel_blocks(blocks, n < kSerial ? 1 : threads, [&](std::int64_t b) {
+    if (b >= first.load(std::memory_order_relaxed)) return;
+    const std::int64_t begin = b * kBlock;
+    if (block_is_finite(x + begin, n - begin < kBlock ? n - begin : kBlock)) return;
+    std::int64_t seen = first.load();
+    while (b < seen && !first.compare_exchange_weak(seen, b)) {
+    }
+  });
+  for (std::int64_t i = first.load() * kBlock; i < n; ++i)
+    if (!(x[i] - x[i] == 0)) return i;
+  return -1;
+}
+
+template std::int64_t first_non_finite<float>(const float*, std::int64_t, int);
+template std::int64_t first_non_finite<double>(const double*, std::int64_t, int);
+
+}  // namespace leeward
