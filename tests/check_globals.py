@@ -12,17 +12,21 @@ import sys
 # Set once and never again: the process that owns the thread pool, and the number of CPUs.
 ALLOWED = re.compile(r"leeward::\(anonymous namespace\)::pool_owner|leeward::resolve_threads\(int\)::cpus")
 CONSTANT = re.compile(r"(vtable|typeinfo|typeinfo name|VTT|construction vtable) for ")
-DATA = re.compile(r"^[0-9a-f]+ [bBdDuV] (.*leeward::.*)$")
+WRITABLE = re.compile(r"\.(data|bss|data\.rel\.ro)")
 
 
 def shared_state(symbols: str) -> list[str]:
-    """Return the package's writable variables with static storage that are not allowed."""
-    names = [m.group(1) for line in symbols.splitlines() if (m := DATA.match(line))]
-    return [name for name in names if not CONSTANT.search(name) and not ALLOWED.search(name)]
+    """Return the package's writable variables with static storage that are not allowed; a thread's own are."""
+    found = []
+    for line in symbols.splitlines():
+        columns = [column.strip() for column in line.split("|")]  # name, value, class, type, size, line, section
+        if len(columns) == 7 and "leeward::" in columns[0] and columns[3] != "TLS" and WRITABLE.match(columns[6]):
+            found.append(columns[0])
+    return [name for name in found if not CONSTANT.search(name) and not ALLOWED.search(name)]
 
 
 def main(library: str) -> int:
-    symbols = subprocess.run(["nm", "--demangle", library], check=True, capture_output=True, text=True).stdout
+    symbols = subprocess.run(["nm", "--demangle", "--format=sysv", library], check=True, capture_output=True, text=True).stdout
     found = shared_state(symbols)
     print(f"{len(found)} shared variables")
     print("\n".join(found))

@@ -114,7 +114,8 @@ def only_bindings_know_python(sources: Sources) -> list[str]:
 
 def only_parallel_names_threads(sources: Sources) -> list[str]:
     others = {p: t for p, t in cpp(sources).items() if p != "csrc/src/parallel.cpp"}
-    names = r"#\s*pragma\s+omp|\bomp_\w+|<omp\.h>|<thread>|std::j?thread\b|std::async\b|pthread_create"
+    others = {p: t.replace('_Pragma("omp simd")', "") for p, t in others.items()}  # a hint to the vectoriser: no threads
+    names = r"#\s*pragma\s+omp|_Pragma\(\s*\"omp|\bomp_\w+|<omp\.h>|<thread>|std::j?thread\b|std::async\b|pthread_create"
     return matches(others, names, "only csrc/src/parallel.cpp names OpenMP or std::thread")
 
 
@@ -216,6 +217,7 @@ CPP_LAWS = (
         only_parallel_names_threads,
         (
             ("csrc/src/a.cpp", "#pragma omp parallel for"),
+            ("csrc/src/a.cpp", '_Pragma("omp parallel for")'),
             ("csrc/bindings/a.cpp", "#include <thread>"),
             ("csrc/include/leeward/core/a.hpp", "std::thread t(f);"),
         ),

@@ -51,5 +51,8 @@ def test_baseline_check_sees_wide_code_outside_a_clone_only() -> None:
 
 
 def test_globals_check_sees_a_shared_variable() -> None:
-    assert shared_state("0000 b leeward::(anonymous namespace)::counter\n") == ["leeward::(anonymous namespace)::counter"]
-    assert shared_state("0000 d vtable for leeward::Risk\n0000 b leeward::(anonymous namespace)::pool_owner\n") == []
+    line = "leeward::{} |00000000| b | {} |0008| |{}"
+    assert shared_state(line.format("counter", "OBJECT", ".bss")) == ["leeward::counter"]
+    assert shared_state(line.format("workspace", "TLS", ".tbss")) == []
+    assert shared_state(line.format("kTable", "OBJECT", ".rodata")) == []
+    assert shared_state("vtable for " + line.format("Risk", "OBJECT", ".data.rel.ro")) == []
