@@ -16,7 +16,21 @@ if TYPE_CHECKING:
 
     Vector: TypeAlias = NDArray[np.float64]
 
-__all__ = ["LIMIT", "Csr", "index_array", "matrix", "numbers", "output", "point", "table", "weights"]
+__all__ = [
+    "LIMIT",
+    "Csr",
+    "base",
+    "index_array",
+    "losses",
+    "matrix",
+    "numbers",
+    "output",
+    "output_like",
+    "point",
+    "spectrum",
+    "table",
+    "weights",
+]
 
 # Numbers beyond this overflow when they are squared.
 LIMIT = 1e150
@@ -169,3 +183,79 @@ def output(out: NDArray[np.float64] | None, shape: tuple[int, ...]) -> Vector:
     if out.shape != shape:
         raise ValueError(f"out must have shape {shape}, got shape {out.shape}")
     return out
+
+
+def _real_array(value: Any, name: str) -> NDArray[Any]:
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"{name} must not be a masked array; fill or drop the masked entries first")
+    array = np.asarray(value)
+    if array.dtype.kind == "O":
+        try:
+            array = array.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"{name} must hold real numbers, got objects that are not ({error})") from error
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"{name} must hold real numbers, got dtype {array.dtype}")
+    return array
+
+
+def _plain(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
+    """Return the numbers as an exact, contiguous, aligned, native ndarray; no copy if they are one already."""
+    return np.require(array, dtype=dtype, requirements=["C", "A"]).view(np.ndarray)
+
+
+def losses(values: ArrayLike, name: str = "losses") -> tuple[NDArray[Any], np.dtype[Any] | None]:
+    """Return losses of shape (n,) or (m, n) as float32 or float64 that the core can read, and the dtype of their weights.
+
+    float32 stays float32; other real types are read as float64. float16 wants its weights back in float16; the second
+    item is None where weights have the dtype of the first. Whether entries are finite is checked by the core.
+    """
+    array = _real_array(values, name)
+    if array.ndim not in (1, 2):
+        raise ValueError(f"{name} must have shape (n,) or (m, n), got shape {array.shape}")
+    if array.shape[-1] == 0:
+        raise ValueError(f"{name} must have at least one entry, got shape {array.shape}")
+    native = array.dtype.newbyteorder("=")
+    if native == np.float32:
+        return _plain(array, np.float32), None
+    return _plain(array, np.float64), (native if native == np.float16 else None)
+
+
+def base(values: ArrayLike | None, size: int, name: str = "sample_weight") -> Vector | None:
+    """Return base weights of shape (size,) as float64; None stays None. The core checks that they are finite and >= 0."""
+    if values is None:
+        return None
+    array = _real_array(values, name)
+    if array.shape != (size,):
+        raise ValueError(f"{name} must have shape ({size},), got shape {array.shape}")
+    return _plain(array, np.float64)
+
+
+def output_like(out: Any, array: NDArray[Any]) -> NDArray[Any]:
+    """Return `out` if weights can be written into it: an exact ndarray with the shape and dtype of `array`."""
+    if type(out) is not np.ndarray:
+        raise TypeError(f"out must be a numpy.ndarray, got {type(out).__name__}")
+    if out.dtype != array.dtype or out.shape != array.shape:
+        raise ValueError(
+            f"out must have shape {array.shape} and dtype {array.dtype}, got shape {out.shape} and dtype {out.dtype}"
+        )
+    if not (out.flags.c_contiguous and out.flags.aligned and out.flags.writeable):
+        raise ValueError("out must be a writable, aligned, C-contiguous array")
+    return out
+
+
+def spectrum(values: ArrayLike, name: str = "weights") -> Vector:
+    """Return a spectrum as float64 of shape (m,): finite, not negative, not decreasing, not all zero."""
+    array = _plain(_real_array(values, name), np.float64)
+    if array.ndim != 1 or array.size == 0:
+        raise ValueError(f"{name} must have shape (m,) with m at least 1, got shape {array.shape}")
+    bad = np.flatnonzero(~np.isfinite(array) | (array < 0))
+    if bad.size:
+        raise ValueError(f"{name}[{bad[0]}] is {array[bad[0]]}; a spectrum must be finite and not negative")
+    falls = np.flatnonzero(np.diff(array) < 0)
+    if falls.size:
+        k = int(falls[0])
+        raise ValueError(f"{name} must not decrease, got {array[k]} before {array[k + 1]} at position {k}")
+    if array[-1] == 0:
+        raise ValueError(f"{name} must have a positive sum, got all zeros")
+    return array

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <stdexcept>
+#include <string>
 
 #include "leeward/core/resources.hpp"
 
@@ -15,13 +17,26 @@ struct LossVector {
   std::int64_t size = 0;
 };
 
+// For risks with a divergence f, the weights are q_i = p_i (f*)'((l_i - eta) / multiplier).
 struct RiskSolution {
-  double value = 0;       // R(l)
+  double value = 0;       // R(l), from the dual formula
   double eta = 0;         // dual variable of sum q = 1
   double multiplier = 0;  // of the radius constraint (its price), or the penalty in force; 0 where neither exists
-  double gap = 0;         // dual value - primal value of the returned weights, >= 0 up to rounding
-  double effective_sample_size = 0;  // 1 / sum q_i^2
+  double gap = 0;         // dual value - primal value of the returned weights, >= 0 up to rounding; NaN without weights
+  double effective_sample_size = 0;  // 1 / sum q_i^2; NaN without weights
   int iterations = 0;     // passes of the inner solve
+};
+
+// A loss or a base weight that no risk accepts, with its position.
+class InvalidEntry : public std::invalid_argument {
+ public:
+  enum class Where { kLosses, kBase };
+  InvalidEntry(Where where, std::int64_t position, double value);
+  Where where;
+  std::int64_t position;
+  double value;
+  // The message for the name of an index, "3" or "1, 3".
+  std::string message(const std::string& index) const;
 };
 
 class Risk {

@@ -1,0 +1,101 @@
+// Penalised risks, R(l) = max_q sum q l - lam D_f(q|p) = min_eta lam E f*((l - eta) / lam) + eta, for any divergence of hd/:
+// a safeguarded Newton iteration on E (f*)'((l - eta) / lam) = 1, whose left side decreases in eta and has its root
+// between the least and the greatest loss because (f*)'(0) = 1.
+#pragma once
+
+#include <cmath>
+
+#include "leeward/hd/divergence.hpp"
+#include "leeward/hd/eta_root.hpp"
+#include "leeward/risk/passes.hpp"
+
+namespace leeward {
+
+// sum b (r - 1), sum b dr/ds, sum b f*(s), sum b [capped].
+template <class Divergence>
+struct PenaltySums {
+  static constexpr int kSums = 3;
+  Divergence divergence;
+  hd::Eta eta;
+  double inverse;  // 1 / lam
+  LEEWARD_INLINE void operator()(double x, double b, double* v) const {
+    const hd::Element e = divergence(eta.from(x) * inverse);
+    v[0] = b * e.excess;
+    v[1] = b * e.slope;
+    v[2] = b * e.conjugate;
+  }
+};
+
+template <class Divergence>
+struct PenaltyDensity {
+  Divergence divergence;
+  hd::Eta eta;
+  double inverse;
+  LEEWARD_INLINE Ratio operator()(double x) const {
+    const double s = eta.from(x) * inverse;
+    const hd::Element e = divergence(s);
+    return {e.ratio, e.ratio * s - e.conjugate};
+  }
+};
+
+struct Mean {
+  static constexpr int kSums = 1;
+  LEEWARD_INLINE void operator()(double x, double b, double* v) const { v[0] = b * x; }
+};
+
+inline constexpr double kEtaTolerance = 1e-14;  // on E r - 1
+inline constexpr int kEtaIterations = 400;      // bisection alone needs about 110
+
+// Newton's step in the units of eta / lam, from the residual g = E r - 1 and the mean slope h.
+struct NewtonStep {
+  double operator()(double g, double h) const { return g / h; }
+};
+
+struct PenaltyRoot {
+  hd::Eta eta;
+  double residual = 0;   // E r - 1 at eta
+  double conjugate = 0;  // E f*
+  int iterations = 0;
+};
+
+template <class T, class Divergence, class Step>
+PenaltyRoot solve_penalty(const Frame<T>& f, const Divergence& divergence, double lam, hd::Eta start, const Step& step,
+                          Resources& use) {
+  hd::EtaBracket bracket{.low = {f.low, 0}, .high = {0, 0}};
+  PenaltyRoot root{.eta = start};
+  for (;;) {
+    double v[3];
+    sum_over(f, PenaltySums<Divergence>{divergence, root.eta, 1.0 / lam}, use, v);
+    ++root.iterations;
+    root.residual = v[0] / f.total;
+    root.conjugate = v[2] / f.total;
+    if (std::abs(root.residual) <= kEtaTolerance || root.iterations >= kEtaIterations) return root;
+    const hd::Eta next = bracket.next(root.eta, root.residual, lam * step(root.residual, v[1] / f.total));
+    if (next.hi == root.eta.hi && next.lo == root.eta.lo) return root;
+    root.eta = next;
+  }
+}
+
+// The penalty in units of the frame, kept where its inverse and the squares of x / lam are finite.
+template <class T>
+double scaled_penalty(const Frame<T>& f, double lam, double least) {
+  const double scaled = f.to_scaled(lam);
+  return scaled < least ? least : (scaled > 0x1p460 ? 0x1p460 : scaled);
+}
+
+template <class T, class Divergence>
+RiskSolution finish_penalty(const Frame<T>& f, const Divergence& divergence, double lam, const PenaltyRoot& root, T* weights,
+                            Resources& use) {
+  const Solved s{.value = root.eta.sum() + lam * root.conjugate, .eta = root.eta.sum(), .multiplier = lam,
+                 .norm = 1.0 / (f.total * (1.0 + root.residual)), .price = lam, .iterations = root.iterations};
+  return finish(f, s, PenaltyDensity<Divergence>{divergence, root.eta, 1.0 / lam}, weights, use);
+}
+
+template <class T>
+double mean_place(const Frame<T>& f, Resources& use) {
+  double v = 0;
+  sum_over(f, Mean{}, use, &v);
+  return v / f.total;
+}
+
+}  // namespace leeward

@@ -1,0 +1,71 @@
+// KLCVaR and SmoothedCVaR: the two entropic smoothings of CVaR, whose density ratio never passes 1 / alpha.
+#include <cmath>
+#include <limits>
+
+#include "leeward/risk/factories.hpp"
+#include "leeward/risk/penalty.hpp"
+
+namespace leeward {
+namespace {
+
+// Below this share of the range a penalty no longer moves a double; it keeps (l - eta) / lam resolved.
+constexpr double kLeastPenalty = 0x1p-64;
+
+// On a fixed clipped set E r = 1 is solved by eta + lam log(E[r; free] / (1 - P(clipped) / alpha)), and 1 - P(clipped) / alpha is
+// E[r; free] - (E r - 1): the Newton step of a concave function of exp(-eta / lam), monotone from the right.
+struct CappedStep {
+  double operator()(double residual, double free_mass) const {
+    const double rest = free_mass - residual;
+    const double ratio = residual / rest;
+    if (!(rest > 0)) return std::numeric_limits<double>::infinity();
+    return ratio > -0.5 ? std::log1p(ratio) : std::log(free_mass / rest);
+  }
+};
+
+class KLCVaRRisk final : public FramedRisk<KLCVaRRisk> {
+ public:
+  KLCVaRRisk(double alpha, double penalty) : divergence_{1.0 / alpha, -std::log(alpha)}, penalty_(penalty) {}
+  double idle_multiplier() const { return penalty_; }
+  template <class T>
+  RiskSolution run(const Frame<T>& f, T* weights, Resources& use) const {
+    const double lam = scaled_penalty(f, penalty_, kLeastPenalty);
+    const hd::Eta start{mean_place(f, use), 0};
+    const PenaltyRoot root = solve_penalty(f, divergence_, lam, start, CappedStep{}, use);
+    return finish_penalty(f, divergence_, lam, root, weights, use);
+  }
+
+ private:
+  hd::CappedKLDivergence divergence_;
+  double penalty_;
+};
+
+class SmoothedCVaRRisk final : public FramedRisk<SmoothedCVaRRisk> {
+ public:
+  SmoothedCVaRRisk(double alpha, double penalty) : divergence_{alpha}, penalty_(penalty) {}
+  double idle_multiplier() const { return penalty_; }
+  template <class T>
+  RiskSolution run(const Frame<T>& f, T* weights, Resources& use) const {
+    const double lam = scaled_penalty(f, penalty_, kLeastPenalty);
+    const hd::Eta start{mean_place(f, use), 0};
+    const PenaltyRoot root = solve_penalty(f, divergence_, lam, start, NewtonStep{}, use);
+    return finish_penalty(f, divergence_, lam, root, weights, use);
+  }
+
+ private:
+  hd::SmoothedCVaRDivergence divergence_;
+  double penalty_;
+};
+
+}  // namespace
+
+// With alpha = 1 the base weights are the only feasible ones.
+RiskPointer make_kl_cvar(double alpha, double penalty) {
+  if (alpha == 1) return make_mean();
+  return std::make_shared<KLCVaRRisk>(alpha, penalty);
+}
+RiskPointer make_smoothed_cvar(double alpha, double penalty) {
+  if (alpha == 1) return make_mean();
+  return std::make_shared<SmoothedCVaRRisk>(alpha, penalty);
+}
+
+}  // namespace leeward

@@ -1,0 +1,168 @@
+// KL(penalty, radius) and Tilted: weights proportional to p exp(l / lam). The penalty form is a log-sum-exp shifted by the
+// maximum; the radius form is the root in tau = 1 / lam of KL(q_tau | p) = rho, which increases from 0 to -log P(argmax).
+#include <cmath>
+#include <limits>
+
+#include "leeward/hd/divergence.hpp"
+#include "leeward/risk/factories.hpp"
+#include "leeward/risk/passes.hpp"
+#include "leeward/risk/penalty.hpp"
+
+namespace leeward {
+namespace {
+
+// sum b (e^(tau x) - 1), sum b e^(tau x)
+struct TiltSums {
+  static constexpr int kSums = 2;
+  double tau;
+  LEEWARD_INLINE void operator()(double x, double b, double* v) const {
+    const hd::ExpPair e = hd::exp_pair(tau * x);
+    v[0] = b * e.expm1;
+    v[1] = b * e.exp;
+  }
+};
+
+// the same, and sum b x e^(tau x), sum b x^2 e^(tau x)
+struct TiltMoments {
+  static constexpr int kSums = 4;
+  double tau;
+  LEEWARD_INLINE void operator()(double x, double b, double* v) const {
+    const hd::ExpPair e = hd::exp_pair(tau * x);
+    const double w = b * e.exp;
+    v[0] = b * e.expm1;
+    v[1] = w;
+    v[2] = w * x;
+    v[3] = w * x * x;
+  }
+};
+
+// Z = E e^(tau x) in the two forms that keep its digits near 1 and near 0.
+struct Partition {
+  double excess, mass;  // Z - 1, Z
+  double logarithm() const { return excess > -0.5 ? std::log1p(excess) : std::log(mass); }
+};
+
+struct TiltDensity {
+  double tau, log_z, z_excess, inverse_z;
+  bool near_one;
+  LEEWARD_INLINE Ratio operator()(double x) const {
+    const hd::ExpPair e = hd::exp_pair(tau * x);
+    const double r = e.exp * inverse_z;
+    const double excess = near_one ? (e.expm1 - z_excess) * inverse_z : r - 1.0;
+    return {e.exp, r * (tau * x - log_z) - excess};
+  }
+};
+
+TiltDensity density_of(double tau, const Partition& z) {
+  return {tau, z.logarithm(), z.excess, 1.0 / z.mass, z.excess > -0.5};
+}
+
+struct Moments {
+  static constexpr int kSums = 3;
+  LEEWARD_INLINE void operator()(double x, double b, double* v) const {
+    v[0] = b * x;
+    v[1] = b * x * x;
+    v[2] = x >= 0.0 ? b : 0.0;
+  }
+};
+
+template <class T>
+RiskSolution solve_kl_penalty(const Frame<T>& f, double penalty, T* weights, Resources& use) {
+  const double lam = scaled_penalty(f, penalty, 0x1p-460);
+  double v[2];
+  sum_over(f, TiltSums{1.0 / lam}, use, v);
+  const Partition z{v[0] / f.total, v[1] / f.total};
+  const double eta = lam * z.logarithm();
+  const Solved s{.value = eta, .eta = eta, .multiplier = lam, .norm = 1.0 / v[1], .price = lam, .iterations = 1};
+  return finish(f, s, density_of(1.0 / lam, z), weights, use);
+}
+
+class TiltedRisk final : public FramedRisk<TiltedRisk> {
+ public:
+  explicit TiltedRisk(double t) : penalty_(1.0 / std::abs(t)), negative_(t < 0) {}
+  double idle_multiplier() const { return penalty_; }
+  template <class T>
+  RiskSolution run(const Frame<T>& f, T* weights, Resources& use) const {
+    return solve_kl_penalty(f, penalty_, weights, use);
+  }
+
+ protected:
+  bool mirrored() const override { return negative_; }
+
+ private:
+  double penalty_;
+  bool negative_;
+};
+
+class KLRisk final : public FramedRisk<KLRisk> {
+ public:
+  KLRisk(double penalty, double radius) : penalty_(penalty), radius_(radius) {}
+  double idle_multiplier() const { return radius_ < 0 ? penalty_ : 0; }
+
+  template <class T>
+  RiskSolution run(const Frame<T>& f, T* weights, Resources& use) const {
+    if (radius_ < 0) return solve_kl_penalty(f, penalty_, weights, use);
+    return solve_radius(f, weights, use);
+  }
+
+ private:
+  template <class T>
+  RiskSolution solve_radius(const Frame<T>& f, T* weights, Resources& use) const;
+
+  double penalty_, radius_;
+};
+
+template <class T>
+RiskSolution KLRisk::solve_radius(const Frame<T>& f, T* weights, Resources& use) const {
+  double m[3];
+  sum_over(f, Moments{}, use, m);
+  const double mean = m[0] / f.total, variance = m[1] / f.total - mean * mean;
+  const double least = penalty_ < 0 ? 0.0 : scaled_penalty(f, penalty_, 0x1p-460);
+  if (radius_ == 0) {
+    const double price = std::numeric_limits<double>::infinity();
+    return finish(f, Solved{.value = mean, .eta = mean, .multiplier = price, .norm = 1.0 / f.total, .iterations = 1}, Unit{}, weights, use);
+  }
+  if (least == 0 && radius_ >= -std::log(m[2] / f.total))
+    return finish(f, Solved{.norm = 1.0 / m[2], .iterations = 1}, OnTop{}, weights, use);
+
+  // Newton on sqrt(KL(tau)) = sqrt(rho), nearly linear for small tau; bisection in log tau where that fails.
+  double low = 0x1p-400, high = least > 0 ? 1.0 / least : 0x1p400;
+  double tau = std::sqrt(2 * radius_ / (variance > 0x1p-60 ? variance : 0x1p-60));
+  tau = tau > low && tau < high ? tau : high;
+  Solved s;
+  Partition z{};
+  for (s.iterations = 1;; ++s.iterations) {
+    double v[4];
+    sum_over(f, TiltMoments{tau}, use, v);
+    z = {v[0] / f.total, v[1] / f.total};
+    s.norm = 1.0 / v[1];
+    const double tilted = v[2] / v[1];
+    const double kl = tau * tilted - z.logarithm();
+    const double miss = radius_ - kl;
+    if (tau == high && miss >= 0) break;  // the penalty alone keeps q inside the ball
+    if (std::abs(miss) <= 1e-15 * (radius_ + tau * 1e-2) || s.iterations >= kEtaIterations) break;
+    if (miss > 0) low = tau; else high = tau;
+    const double spread = v[3] / v[1] - tilted * tilted;
+    const double root = std::sqrt(kl > 0 ? kl : 0);
+    double next = tau + 2 * root * (std::sqrt(radius_) - root) / (tau * spread);
+    if (!(next > low && next < high)) next = std::sqrt(low) * std::sqrt(high);
+    if (!(next > low && next < high)) break;
+    tau = next;
+  }
+  const double lam = 1.0 / tau;
+  s.eta = lam * z.logarithm();
+  s.multiplier = lam - least;
+  s.price = least;
+  s.value = s.eta + (lam - least) * radius_;
+  return finish(f, s, density_of(tau, z), weights, use);
+}
+
+}  // namespace
+
+RiskPointer make_kl(double penalty, double radius) { return std::make_shared<KLRisk>(penalty, radius); }
+RiskPointer make_tilted(double t) {
+  if (t == 0) return make_mean();
+  return std::make_shared<TiltedRisk>(t);
+}
+
+}  // namespace leeward
