@@ -102,13 +102,14 @@ RiskSolution ChiSquareRisk::solve_penalty_form(const Frame<T>& f, double lam, do
   hd::Eta eta{mean, 0};
   Active a{};
   Solved s{.multiplier = radius_ < 0 ? lam : 0, .price = lam, .iterations = before + 1};
+  hd::EtaBracket bracket{.low = {f.low, 0}, .high = {0, 0}};
   // From the left each step stays left of the root, and a step from the right lands left: the active sets shrink to the answer.
   for (;;) {
     a = active_at(f, eta, lam, use);
     ++s.iterations;
     const double residual = a.mean - a.idle;  // E r - 1
     if (std::abs(residual) <= kEtaTolerance || s.iterations >= kEtaIterations) break;
-    const hd::Eta next = hd::moved(eta, lam * (residual / a.mass));
+    const hd::Eta next = bracket.next(eta, residual, lam * (residual / a.mass));
     if (next.hi == eta.hi && next.lo == eta.lo) break;
     eta = next;
   }

@@ -11,7 +11,7 @@
 
 namespace leeward {
 
-// sum b (r - 1), sum b dr/ds, sum b f*(s), sum b [capped].
+// sum b (r - 1), sum b dr/ds, sum b f*(s).
 template <class Divergence>
 struct PenaltySums {
   static constexpr int kSums = 3;
