@@ -23,12 +23,12 @@ from leeward.risks import (
 
 __version__: str = _core.__version__
 __all__ = [
+    "KL",
     "CVaR",
     "ChiSquare",
     "ConvergenceWarning",
     "CressieRead",
     "FunctionOracle",
-    "KL",
     "KLCVaR",
     "LeewardError",
     "LinearModel",

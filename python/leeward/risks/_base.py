@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +15,7 @@ from leeward.divergences import Divergence
 __all__ = ["Risk", "RiskSolution", "number_in", "optional_number"]
 
 RiskSolution = _core.RiskSolution
+CoreRisk = _core.Risk
 
 
 def number_in(name: str, value: Any, low: float, high: float, interval: str) -> float:
@@ -46,13 +47,13 @@ class Risk:
     __slots__ = ("_core", "_values")
     _fields: ClassVar[tuple[str, ...]] = ()
 
-    _core: _core.Risk
+    _core: CoreRisk
     _values: tuple[Any, ...]
 
     smooth: ClassVar[bool] = False
     coherent: ClassVar[bool] = False
 
-    def _set(self, core: _core.Risk, *values: Any) -> None:
+    def _set(self, core: CoreRisk, *values: Any) -> None:
         object.__setattr__(self, "_core", core)
         object.__setattr__(self, "_values", values)
 
@@ -106,11 +107,11 @@ class Risk:
         ValueError
             If an entry is NaN or infinite (its position is named), shapes disagree, or no sample has positive weight.
         """
-        value = self._core.value(losses, sample_weight, threads)
+        value: Any = self._core.value(losses, sample_weight, threads)
         if value is None:
             array, _ = _arrays.losses(losses)
             value = self._core.value(array, _arrays.base(sample_weight, array.shape[-1]), threads)
-        return value
+        return cast("float | NDArray[np.float64]", value)
 
     def solve(
         self,
@@ -143,7 +144,7 @@ class Risk:
         ValueError
             As for calling the risk; also if ``out`` has another shape or dtype.
         """
-        solution = self._core.solve(losses, sample_weight, threads, out)
+        solution: Any = self._core.solve(losses, sample_weight, threads, out)
         if solution is None:
             array, narrow = _arrays.losses(losses)
             base = _arrays.base(sample_weight, array.shape[-1])
@@ -152,7 +153,7 @@ class Risk:
                 return _with_dtype(solution, narrow, out, np.asarray(losses))
             target = None if out is None else _arrays.output_like(out, array)
             solution = self._core.solve(array, base, threads, target)
-        return solution
+        return cast("RiskSolution", solution)
 
     @property
     def divergence(self) -> Divergence | None:

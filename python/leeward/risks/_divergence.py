@@ -169,18 +169,20 @@ class ChiSquare(_PenaltyOrRadius):
         return cls(radius=number_in("eps", eps, 0.0, math.inf, "[0, inf)") / 2)
 
     @classmethod
-    def from_deshift(cls, *, shift_cost: float) -> Self:
-        """From deshift's ``penalty="chi2"``: the term is ``shift_cost * n * sum (q_i - 1/n)^2``, so ``penalty = 2 * shift_cost``.
+    def from_deshift(cls, *, shift_cost: float, size: int) -> Self:
+        """From deshift's ``penalty="chi2"`` for ``size`` losses: ``penalty = shift_cost / size``.
 
-        It agrees with this class where deshift's spectrum leaves all distributions free (the spectrum of the maximum).
+        Its code maximises ``sum q_i l_i - (shift_cost / 2) sum (q_i - 1/n)^2``, with no factor n. It agrees with this class
+        where its spectrum leaves all distributions free: (0, ..., 0, 1).
 
         Examples
         --------
         >>> import leeward as lw
-        >>> lw.ChiSquare.from_deshift(shift_cost=1.0)
-        ChiSquare(penalty=2.0)
+        >>> lw.ChiSquare.from_deshift(shift_cost=1.0, size=10)
+        ChiSquare(penalty=0.1)
         """
-        return cls(penalty=2 * number_in("shift_cost", shift_cost, 0.0, math.inf, "(0, inf)"))
+        size = int(number_in("size", size, 1.0, math.inf, "[1, inf)"))
+        return cls(penalty=number_in("shift_cost", shift_cost, 0.0, math.inf, "(0, inf)") / size)
 
     @property
     def divergence(self) -> divergences.ChiSquare:
