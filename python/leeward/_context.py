@@ -149,6 +149,11 @@ class RunContext:
         with self.pause():
             return self.problem.evaluate(self.w0, threads=self.threads)
 
+    @property
+    def start(self) -> float:
+        """The objective at the first recorded point."""
+        return math.nan if self._first is None else self._first
+
     def objective(self, w: Vector, value: float) -> float:
         """value (of the problem) plus the prox term at w."""
         return value if self.domain is None else value + self.domain.value(w[: self.problem.penalised])

@@ -27,6 +27,7 @@ class Domain:
 
     kind: int = 0
     feasible_set: bool = True  #: a set (its value is 0 inside) rather than a term
+    separable: bool = False  #: whether prox acts on each coordinate by itself
 
     def prox(self, v: Vector, step: float = 1.0) -> Vector:
         """The proximal point of v (m,)."""
@@ -70,6 +71,7 @@ class Box(Domain):
     """
 
     kind = 1
+    separable = True
 
     def __init__(self, lower: ArrayLike = -np.inf, upper: ArrayLike = np.inf) -> None:
         self.lower = _bound("lower", lower)
@@ -260,6 +262,7 @@ class L1(_Scalar):
 
     strength: float
     kind = 5
+    separable = True
     feasible_set = False
 
     def __post_init__(self) -> None:
@@ -300,6 +303,7 @@ class ElasticNet(_Scalar):
     l1: float
     l2: float
     kind = 6
+    separable = True
     feasible_set = False
 
     def __post_init__(self) -> None:

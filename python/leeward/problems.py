@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from leeward import _arrays, _core
 from leeward.risks import Mean, Risk
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from leeward.domains import Domain
     from leeward.oracles import Oracle
     from leeward.risks import RiskSolution
 
@@ -151,7 +153,16 @@ class Robust:
     def evaluate(self, w: ArrayLike, *, threads: int | None = None) -> Evaluation:
         """The objective, its (sub)gradient, the losses and the worst-case weights at w: one pass over the data each way."""
         w = self.point(w)
+        return self._assemble(w, self._oracle.losses(w, threads=threads), threads)
+
+    def evaluate_if_finite(self, w: NDArray[np.float64], *, threads: int | None = None) -> Evaluation | None:
+        """:meth:`evaluate`, or None where w or a loss is NaN or infinite."""
+        if not np.isfinite(w).all():
+            return None
         losses = self._oracle.losses(w, threads=threads)
+        return self._assemble(w, losses, threads) if np.isfinite(losses).all() else None
+
+    def _assemble(self, w: NDArray[np.float64], losses: NDArray[np.float64], threads: int | None) -> Evaluation:
         solution, weights = self.weigh(losses, threads=threads)
         gradient = self._oracle.gradient(w, weights, threads=threads)
         if self.l2:
@@ -183,12 +194,36 @@ class Robust:
 
     def point(self, w: ArrayLike) -> NDArray[np.float64]:
         """w as a float64 (d,) array; ValueError unless its length is d and it is finite."""
-        array = np.ascontiguousarray(w, dtype=np.float64)
-        if array.shape != (self.dim,):
-            raise ValueError(f"w must have shape ({self.dim},), got {array.shape}")
+        array = _arrays.point(w, self.dim)
         if not np.isfinite(array).all():
-            raise ValueError(f"w must be finite, got {array[~np.isfinite(array)][0]} at position {int(np.argmin(np.isfinite(array)))}")
+            j = int(np.argmin(np.isfinite(array)))
+            raise ValueError(f"w must be finite, got {array[j]} at position {j}")
         return array
+
+    def minibatch(self, n: int, replace: bool, seed: int) -> Any:
+        """The native mini-batch estimator (see :class:`leeward.Minibatch`)."""
+        if self._groups is not None and not replace:
+            raise ValueError("Minibatch(replace=False) is not supported with groups")
+        return _core.Minibatch(self._oracle._core, self._risk._core, self._base, self.groups, n, replace, seed)
+
+    def descent(
+        self,
+        estimator: Any,
+        update: str,
+        start: NDArray[np.float64],
+        *,
+        momentum: float,
+        domain: Domain | None,
+        schedule: tuple[float, int, float],
+        averaging: int,
+        metric: NDArray[np.float64] | None,
+    ) -> Any:
+        """A native descent on this problem (csrc/include/leeward/descent/driver.hpp); for authors of algorithms."""
+        none = np.zeros(1)
+        first, second = (none, none) if domain is None else domain.parameters(self.penalised)
+        kind = 0 if domain is None else domain.kind
+        settings = (momentum, (kind, first, second), schedule, averaging, self.l2, self.penalised, metric)
+        return _core.Descent(estimator, update, start, *settings)
 
     def _l2_term(self, w: NDArray[np.float64]) -> float:
         if not self.l2:

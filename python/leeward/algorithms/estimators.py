@@ -73,4 +73,4 @@ class Minibatch(Estimator):
         return problem.minibatch(int(self.n), bool(self.replace), seed)
 
     def cost(self, problem: Robust) -> float:
-        return float(problem.batch_cost(int(self.n), bool(self.replace)))
+        return float(self.start(problem, 0).size)

@@ -1,0 +1,189 @@
+"""The Python half of the one driver: it cuts a native run into stretches between recorded points, and does the default step, the
+way back from a step that was too large, and the checkpoint. The loop itself is csrc/include/leeward/descent/driver.hpp."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from leeward._context import StopRun
+from leeward.algorithms._steps import choose_step
+from leeward.algorithms.estimators import Estimator
+from leeward.result import Status
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from leeward._context import RunContext
+    from leeward.problems import Evaluation
+
+__all__ = ["Settings", "check_step", "descend"]
+
+_AVERAGING = {False: 0, "uniform": 1, "polynomial": 2, True: 2}
+_HALVES = {"heavy_ball": 1, "nesterov": 1, "acsa": 3}
+# A default step is cut this often, to a quarter each time, before the run is given up.
+_CUTS = 25
+# Seconds of native work between two looks at the checkpoint's clock.
+_STRETCH = 0.25
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A stochastic algorithm in the driver's terms."""
+
+    update: str
+    estimator: Estimator
+    step: float | None
+    momentum: float
+    average: bool | str
+    decaying: bool
+
+
+def check_step(estimator: Any, step: Any, momentum: Any, average: Any) -> None:
+    """Checks the settings that the stochastic algorithms share."""
+    if not isinstance(estimator, Estimator):
+        raise TypeError(f"estimator must be an estimator such as Minibatch(64), got {estimator!r}")
+    if step is not None and not (isinstance(step, float | int) and math.isfinite(step) and step > 0):
+        raise ValueError(f"step must be positive and finite, or None, got {step!r}")
+    if not (isinstance(momentum, float | int) and 0 <= momentum < 1):
+        raise ValueError(f"momentum must be in [0, 1), got {momentum!r}")
+    if not (isinstance(average, bool) or average in ("uniform", "polynomial")):
+        raise ValueError(f"average must be True, False, 'uniform' or 'polynomial', got {average!r}")
+
+
+def descend(context: RunContext, settings: Settings) -> None:
+    """Runs the algorithm to its end."""
+    _Run(context, settings).go()
+
+
+class _Run:
+    def __init__(self, context: RunContext, settings: Settings) -> None:
+        self.context, self.problem = context, context.problem
+        self.automatic = settings.step is None
+        self.batch = settings.estimator.cost(self.problem)
+        self.per_pass = max(1, math.ceil(self.problem.size / self.batch))
+        estimator = settings.estimator.start(self.problem, context.seed)
+        saved = context.checkpoint.load()
+        self.resumed = saved is not None and context.restore()
+        if saved is not None:
+            step, period = (float(v) for v in saved["schedule"])
+            metric = saved["metric"] if saved["metric"].size else None
+        elif settings.step is None:
+            step, period, metric = choose_step(context, estimator, settings.momentum, self.per_pass, settings.update)
+        else:
+            step, period, metric = float(settings.step), float(self.per_pass), None
+        self.metric = metric
+        self.cuts = 0 if saved is None else int(saved["cuts"][0])
+        self.descent = self.problem.descent(
+            estimator,
+            settings.update,
+            context.w0,
+            momentum=settings.momentum,
+            domain=context.domain,
+            schedule=(step, _HALVES[settings.update] if settings.decaying and math.isfinite(period) else 0, period),
+            averaging=_AVERAGING[settings.average],
+            metric=metric,
+        )
+        self.good: dict[str, NDArray[Any]] = self.descent.state()
+        if saved is not None:
+            self.descent.restore(**{k: saved[k] for k in self.good})
+            if self.automatic:
+                self.good = {k: saved[f"good.{k}"] for k in self.good}
+        self.counted = (0, 0)
+
+    def go(self) -> None:
+        context = self.context
+        try:
+            if not self.resumed:
+                self._record(context.w0, context.initial)
+            context.raise_if_done()
+            while True:
+                if self._advance_to(self._next_point()):
+                    self._look()
+        except (StopRun, KeyboardInterrupt):
+            context.checkpoint.save(self._state())
+            raise
+
+    def _next_point(self) -> int:
+        """The step number of the next recorded point: given by the step number alone, and the budget."""
+        every, now = self.context.trace_every, int(self.descent.steps)
+        last = now + self._steps_left()
+        if every is None:
+            return last
+        interval = self.per_pass if every == "pass" else 1 if every == "step" else int(every)
+        return min((now // interval + 1) * interval, last)
+
+    def _steps_left(self) -> int:
+        """Steps that the budget still allows, at least one."""
+        c = self.context
+        if c.max_passes is None or math.isinf(c.max_passes):
+            return 2**62
+        return max(1, math.ceil((c.max_passes * self.problem.size - c.losses) / self.batch))
+
+    def _advance_to(self, target: int) -> bool:
+        """Goes to a step number; False when the run had to go back instead."""
+        c = self.context
+        while self.descent.steps < target:
+            try:
+                finite = self.descent.advance(target - self.descent.steps, _STRETCH, c.threads)
+            finally:
+                self._count()
+            if not finite:
+                self._back(Status.NON_FINITE, f"a loss of the batch of step {self.descent.steps} is not finite")
+                return False
+            if c.checkpoint.due():
+                c.checkpoint.save(self._state())
+        return True
+
+    def _count(self) -> None:
+        losses, gradients = self.descent.work
+        self.context.count_losses(losses - self.counted[0])
+        self.context.count_gradients(gradients - self.counted[1])
+        self.counted = (losses, gradients)
+
+    def _look(self) -> None:
+        """Evaluates the answer so far on all samples and records it, or goes back when it is worse than the start."""
+        c = self.context
+        w = self.descent.answer
+        with c.pause():
+            evaluation = self.problem.evaluate_if_finite(w, threads=c.threads)
+        if evaluation is None:
+            self._back(Status.NON_FINITE, f"the objective is not finite at step {self.descent.steps}")
+            return
+        if self.automatic and c.objective(w, evaluation.value) > self._ceiling():
+            self._back(Status.DIVERGED, "the objective rises whatever the step size")
+            return
+        self.good = self.descent.state()
+        self._record(w, evaluation)
+
+    def _ceiling(self) -> float:
+        """An objective above this calls for a smaller step."""
+        start = self.context.start
+        return start + 0.1 * abs(start)
+
+    def _record(self, w: NDArray[np.float64], evaluation: Evaluation) -> None:
+        c = self.context
+        with c.pause():
+            gap = c.certified_gap(w, evaluation)
+        norm = c.gradient_norm(w, evaluation.gradient)
+        c.record(w, evaluation.value, norm, gap, step=int(self.descent.steps), evaluation=evaluation)
+
+    def _back(self, status: Status, reason: str) -> None:
+        """Back to the last good point with a quarter of the step; the end of the run when the step was given."""
+        if not self.automatic or self.cuts >= _CUTS:
+            raise StopRun(status, f"{reason}: the step is too large")
+        self.cuts += 1
+        step = float(self.descent.state()["schedule"][0]) / 4.0
+        self.descent.restore(**{**self.good, "schedule": np.array([step, self.good["schedule"][1]])})
+        self.context.raise_if_done()
+
+    def _state(self) -> dict[str, NDArray[Any]]:
+        state = dict(self.descent.state())
+        state["metric"] = np.zeros(0) if self.metric is None else self.metric
+        state["cuts"] = np.array([self.cuts])
+        if self.automatic:
+            state |= {f"good.{k}": v for k, v in self.good.items()}
+        return state
