@@ -106,6 +106,14 @@ void restore(Descent& descent, const Integers& steps, const Doubles& vectors, co
   descent.schedule().period = schedule.data()[1];
 }
 
+// The proximal point of a domain, as the loops compute it.
+py::array_t<double> prox(int kind, const Doubles& first, const Doubles& second, const Doubles& v, double step) {
+  Domain domain(static_cast<DomainKind>(kind), v.size(), vector_of(first), vector_of(second));
+  py::array_t<double> out = array_of(v.data(), v.size());
+  domain.prox(out.mutable_data(), step, nullptr);
+  return out;
+}
+
 }  // namespace
 
 void bind_descent(py::module_& m) {
@@ -118,6 +126,8 @@ void bind_descent(py::module_& m) {
            arg("replace"), arg("seed"), py::keep_alive<1, 2>(), py::keep_alive<1, 3>())
       .def_property_readonly("size", &Minibatch::size)
       .def("draw", &draw, arg("step"));
+
+  m.def("prox", &prox, arg("kind"), arg("first"), arg("second"), arg("v"), arg("step"));
 
   py::class_<Descent>(m, "Descent")
       .def(py::init(&make_descent), arg("estimator"), arg("update"), arg("start"), arg("momentum"), arg("domain"),
