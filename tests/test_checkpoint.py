@@ -102,7 +102,9 @@ def test_the_checkpoint_of_another_run_is_refused(change: dict[str, object], wor
     settings: dict[str, object] = {"problem": problem(), "algorithm": lw.SGD(lw.Minibatch(8), step=0.05)}
     settings |= {"max_passes": 2, "checkpoint": tmp_path / "c"}
     lw.minimize(**settings)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=f"belongs to another run: its {word} is .*give another path or delete the file"):
+    with pytest.raises(
+        ValueError, match=f"belongs to another run: its {word} is .*give another path or delete the file"
+    ):
         lw.minimize(**(settings | change))  # type: ignore[arg-type]
 
 

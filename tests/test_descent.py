@@ -7,10 +7,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from reference import descent as twin
 from scipy import sparse
 
 import leeward as lw
+from reference import descent as twin
 
 Vector = NDArray[np.float64]
 N, D, BATCH, STEPS = 60, 5, 8, 40
@@ -92,7 +92,9 @@ def test_acsa_follows_its_numpy_twin(risk: lw.Risk) -> None:
 
 
 @pytest.mark.parametrize(
-    "domain", [lw.Box(-0.1, 0.2), lw.Simplex(), lw.L1Ball(0.3), lw.L2Ball(0.2), lw.L1(0.05), lw.ElasticNet(0.02, 0.3)], ids=repr
+    "domain",
+    [lw.Box(-0.1, 0.2), lw.Simplex(), lw.L1Ball(0.3), lw.L2Ball(0.2), lw.L1(0.05), lw.ElasticNet(0.02, 0.3)],
+    ids=repr,
 )
 @pytest.mark.parametrize("form", ["sgd", "acsa"])
 def test_domains_act_on_the_coefficients_as_in_the_twin(domain: lw.Domain, form: str) -> None:
@@ -231,7 +233,9 @@ def test_dense_csr_and_single_precision_follow_one_path(risk: lw.Risk) -> None:
         np.testing.assert_allclose(x, answers[0], rtol=1e-9, atol=1e-11)
 
 
-@pytest.mark.parametrize("algorithm", [lw.SGD(lw.Minibatch(5000)), lw.Nesterov(lw.Minibatch(20000, replace=False))], ids=repr)
+@pytest.mark.parametrize(
+    "algorithm", [lw.SGD(lw.Minibatch(5000)), lw.Nesterov(lw.Minibatch(20000, replace=False))], ids=repr
+)
 def test_a_whole_fit_has_the_same_bits_for_any_number_of_threads(algorithm: lw.Algorithm) -> None:
     rng = np.random.default_rng(5)
     X = rng.normal(size=(20000, 12))
@@ -255,7 +259,10 @@ def test_a_users_oracle_follows_the_path_of_the_built_in_one() -> None:
         return (-weights * y[index] / (1.0 + np.exp(y[index] * (Z[index] @ w)))) @ Z[index]
 
     own = lw.FunctionOracle(losses, gradient, N, D + 1, l2=0.1, penalised=D, convex=True)
-    for algorithm in (lw.SGD(lw.Minibatch(BATCH), step=0.05, momentum=0.5), lw.Nesterov(lw.Minibatch(BATCH), step=0.05)):
+    for algorithm in (
+        lw.SGD(lw.Minibatch(BATCH), step=0.05, momentum=0.5),
+        lw.Nesterov(lw.Minibatch(BATCH), step=0.05),
+    ):
         mine = run(lw.Robust(own, lw.CVaR(0.3)), algorithm)
         theirs = run(make_problem(lw.CVaR(0.3)), algorithm)
         np.testing.assert_allclose(mine.x, theirs.x, rtol=1e-10, atol=1e-12)

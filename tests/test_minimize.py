@@ -87,7 +87,10 @@ def test_something_else_than_a_problem_is_refused() -> None:
     [
         (lambda: lw.SGD(step=0.0), "step must be positive and finite, or None, got 0.0"),
         (lambda: lw.SGD(momentum=1.0), r"momentum must be in \[0, 1\), got 1.0"),
-        (lambda: lw.SGD(average="geometric"), "average must be True, False, 'uniform' or 'polynomial', got 'geometric'"),
+        (
+            lambda: lw.SGD(average="geometric"),
+            "average must be True, False, 'uniform' or 'polynomial', got 'geometric'",
+        ),
         (lambda: lw.SGD(decay="linear"), "decay must be 'auto', 'constant' or 'sqrt', got 'linear'"),
         (lambda: lw.Nesterov(form="heavy"), "form must be 'acsa' or 'momentum', got 'heavy'"),
         (lambda: lw.Minibatch(0), "n must be at least 1, got 0"),
@@ -218,7 +221,9 @@ def test_an_exception_of_the_callback_comes_back_unchanged() -> None:
         lw.minimize(regression(), algorithm=lw.SGD(), callback=callback)
 
 
-@pytest.mark.parametrize("algorithm", [lw.SGD(lw.Minibatch(8), step=1e6), lw.Nesterov(lw.Minibatch(8), step=1e6)], ids=repr)
+@pytest.mark.parametrize(
+    "algorithm", [lw.SGD(lw.Minibatch(8), step=1e6), lw.Nesterov(lw.Minibatch(8), step=1e6)], ids=repr
+)
 def test_a_step_that_is_too_large_is_reported_and_the_last_good_point_kept(algorithm: Algorithm) -> None:
     problem = lw.Robust(regression())
     with pytest.warns(lw.ConvergenceWarning):
@@ -259,7 +264,9 @@ def test_the_prox_term_is_part_of_the_objective() -> None:
     assert result.fun == pytest.approx(problem.value(result.x) + 0.5 * np.abs(result.x[:4]).sum(), rel=1e-14)
 
 
-@pytest.mark.parametrize(("trace", "steps"), [("step", range(31)), (10, [0, 10, 20, 30]), (None, [0, 30]), ("pass", [0, 10, 20, 30])])
+@pytest.mark.parametrize(
+    ("trace", "steps"), [("step", range(31)), (10, [0, 10, 20, 30]), (None, [0, 30]), ("pass", [0, 10, 20, 30])]
+)
 def test_the_trace_holds_the_points_asked_for(trace: str | int | None, steps: list[int]) -> None:
     result = lw.minimize(regression(), algorithm=lw.SGD(lw.Minibatch(8), step=0.01), max_passes=3, trace=trace)
     t = result.trace
@@ -297,9 +304,9 @@ def test_a_seed_repeats_the_run_and_another_seed_does_not() -> None:
 
     assert fit(5) == fit(5)
     assert fit(5) != fit(6)
-    before = np.random.get_state()[1].copy()  # type: ignore[index, union-attr]
+    before = np.random.get_state()[1].copy()  # type: ignore[index, union-attr]  # noqa: NPY002
     fit(7)
-    assert np.array_equal(before, np.random.get_state()[1])  # type: ignore[index]
+    assert np.array_equal(before, np.random.get_state()[1])  # type: ignore[index]  # noqa: NPY002
 
 
 def test_results_traces_and_algorithms_pickle() -> None:

@@ -321,7 +321,10 @@ class RunContext:
         if self._first is None:
             self._first = point.objective
         if point.objective - self._first > _EXPLODED * max(abs(self._first), 1.0):
-            return Status.DIVERGED, f"the objective exploded from {self._first:.3g} to {point.objective:.3g}: the step is too large"
+            return (
+                Status.DIVERGED,
+                f"the objective exploded from {self._first:.3g} to {point.objective:.3g}: the step is too large",
+            )
         if self.within_tolerance(point.w, point.objective, point.gradient_norm, point.gap):
             measure = "relative certified gap" if point.gap is not None else "scaled gradient norm"
             return Status.CONVERGED, f"converged: the {measure} is within tol={self.tol:g}"

@@ -347,7 +347,9 @@ def _bound(name: str, value: Any) -> Vector:
     if array.ndim > 1:
         raise ValueError(f"{name} must be a number or a vector, got shape {array.shape}")
     if np.isnan(array).any():
-        raise ValueError(f"{name} must not be NaN, got NaN at position {int(np.argmax(np.atleast_1d(np.isnan(array))))}")
+        raise ValueError(
+            f"{name} must not be NaN, got NaN at position {int(np.argmax(np.atleast_1d(np.isnan(array))))}"
+        )
     array.flags.writeable = False
     return array
 

@@ -248,5 +248,9 @@ def _check_trace(trace: Any) -> None:
 def _warn(result: Result, tol: float) -> None:
     wrong = result.status in (Status.NON_FINITE, Status.DIVERGED, Status.STALLED)
     if wrong or (tol > 0 and result.status is Status.BUDGET):
-        hint = "" if result.status is not Status.BUDGET else f" Tolerance {tol:g} was not reached: raise max_passes, or scale the features."
+        hint = (
+            ""
+            if result.status is not Status.BUDGET
+            else f" Tolerance {tol:g} was not reached: raise max_passes, or scale the features."
+        )
         warnings.warn(result.message + hint, ConvergenceWarning, stacklevel=3)
