@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from leeward import _core, divergences, losses
+from leeward._checkpoint import Checkpoint
+from leeward._context import State
+from leeward.algorithms import SGD, Minibatch, Nesterov
+from leeward.algorithms.base import Algorithm
+from leeward.domains import L1, Box, Domain, ElasticNet, L1Ball, L2Ball, Simplex
 from leeward.errors import ConvergenceWarning, LeewardError, OracleError
+from leeward.minimize import minimize
 from leeward.oracles import FunctionOracle, LinearModel, Oracle, from_vjp
+from leeward.problems import Evaluation, Robust
+from leeward.result import Result, Status
 from leeward.risks import (
     KL,
     ChiSquare,
@@ -20,30 +28,50 @@ from leeward.risks import (
     TotalVariation,
     Worst,
 )
+from leeward.trace import Trace
 
 __version__: str = _core.__version__
 __all__ = [
     "KL",
+    "L1",
+    "SGD",
+    "Algorithm",
+    "Box",
     "CVaR",
+    "Checkpoint",
     "ChiSquare",
     "ConvergenceWarning",
     "CressieRead",
+    "Domain",
+    "ElasticNet",
+    "Evaluation",
     "FunctionOracle",
     "KLCVaR",
+    "L1Ball",
+    "L2Ball",
     "LeewardError",
     "LinearModel",
     "Mean",
+    "Minibatch",
+    "Nesterov",
     "Oracle",
     "OracleError",
+    "Result",
     "Risk",
     "RiskSolution",
+    "Robust",
+    "Simplex",
     "SmoothedCVaR",
     "Spectral",
+    "State",
+    "Status",
     "Tilted",
     "TotalVariation",
+    "Trace",
     "Worst",
     "__version__",
     "divergences",
     "from_vjp",
     "losses",
+    "minimize",
 ]

@@ -407,7 +407,9 @@ def certified_gap(
     problem: Robust, w: Vector, evaluation: Evaluation | None, domain: Domain | None, threads: int | None
 ) -> float | None:
     """The certificate's gap, never negative; None where none exists."""
-    from leeward._certificate import certify
-
+    try:
+        from leeward._certificate import certify
+    except ImportError:
+        return None
     gap = certify(problem, w, evaluation=evaluation, domain=domain, threads=threads).gap
     return None if gap is None or not math.isfinite(gap) else max(float(gap), 0.0)

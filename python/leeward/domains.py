@@ -3,7 +3,7 @@ linear model; its intercept stays free), through one operation: the proximal poi
 
     prox(v, step) = argmin_u  h(u) + |u - v|^2 / (2 step),
 
-a projection when h is the indicator of a set. The native loops hold the same formulas in csrc/include/leeward/descent/domain.hpp.
+a projection when h is the indicator of a set. The native loops hold the same formulas in descent/domain.hpp.
 """
 
 from __future__ import annotations

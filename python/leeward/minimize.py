@@ -14,7 +14,7 @@ from leeward import _core
 from leeward._checkpoint import Checkpoint
 from leeward._context import RunContext, StopRun
 from leeward._progress import Progress
-from leeward.algorithms import LBFGS, SGD, Algorithm, Minibatch, Nesterov
+from leeward.algorithms import SGD, Algorithm, Minibatch, Nesterov
 from leeward.domains import Domain
 from leeward.errors import ConvergenceWarning
 from leeward.oracles import LinearModel, Oracle
@@ -61,15 +61,15 @@ def minimize(
     algorithm : Algorithm, optional
         ``LBFGS()``, ``SGD(...)``, ``Nesterov(...)``. By default one is chosen; ``result.message`` says which and why.
     domain : Domain, optional
-        ``Box``, ``Simplex``, ``L1Ball``, ``L2Ball`` (sets), ``L1``, ``ElasticNet`` (terms of the objective); they act on the penalised
-        coordinates, so the intercept of a linear model stays free.
+        ``Box``, ``Simplex``, ``L1Ball``, ``L2Ball`` (sets), ``L1``, ``ElasticNet`` (terms of the objective); they act on
+        the penalised coordinates, so the intercept of a linear model stays free.
     max_passes : float, optional
         Budget: component losses evaluated by the algorithm over n. The default is the algorithm's.
     tol : float, optional
         Relative certified gap: the run has converged when ``gap <= tol |P(w)|``. Where no certificate exists, the rule is
         ``|grad P(w)| max(1, |w|) <= tol max(1, |P(w)|)``, with the gradient mapping ``w - prox(w - grad P(w))`` in place
-        of the gradient when there is a domain. 0 means no tolerance. Default: 1e-6 for smooth and 1e-4 for non-smooth problems on
-        the full batch; for stochastic algorithms 1e-3, and none when ``max_passes`` is given.
+        of the gradient when there is a domain. 0 means no tolerance. Default: 1e-6 for smooth and 1e-4 for non-smooth
+        problems on the full batch; for stochastic algorithms 1e-3, and none when ``max_passes`` is given.
     seed : int, default 0
         Of all draws; the same seed gives the same bits, for any number of threads.
     callback : callable, optional
@@ -78,8 +78,8 @@ def minimize(
     trace : "pass", "step", int or None, default "pass"
         When points are recorded: about once a pass, at each step, every so many steps, or only at the start and the end.
     checkpoint : path or Checkpoint, optional
-        File in which the run is saved, at most every 2 seconds or as :class:`Checkpoint` says. When it exists, the run goes on from
-        it and ends with the same bits as a run that was never stopped. A file of another problem, algorithm,
+        File in which the run is saved, at most every 2 seconds or as :class:`Checkpoint` says. When it exists, the run
+        goes on from it and ends with the same bits as a run that was never stopped. A file of another problem, algorithm,
         seed, domain, trace or starting point is refused. ``max_passes`` and ``tol`` may differ.
     threads : int, optional
         Threads for large batches; the default is all CPUs this process may use (or ``LEEWARD_NUM_THREADS``).
@@ -164,10 +164,12 @@ def minimize(
 def _choose(problem: Robust, domain: Domain | None) -> tuple[Algorithm, str]:
     """An algorithm, and the reason as a clause."""
     small = isinstance(problem.oracle, LinearModel) or problem.size <= _FULL_BATCH_SAMPLES
-    lbfgs = LBFGS()
     try:
+        from leeward.algorithms.lbfgs import LBFGS
+
+        lbfgs: Algorithm = LBFGS()
         lbfgs.check(problem, domain)
-    except ValueError as why:
+    except (ValueError, ImportError) as why:
         if small and problem.smooth:
             chosen: Algorithm = Nesterov(Minibatch(problem.size, replace=False))
             return chosen, f"Nesterov on the full batch was chosen because the problem is smooth and {why}"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from leeward import _arrays, _core
-from leeward.risks import Mean, Risk
+from leeward.risks import Mean, Risk, Tilted
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -61,10 +61,11 @@ class Robust:
     risk : Risk, default ``Mean()``
         How losses become one number.
     groups : (n,) integers, optional
-        A group label for each sample. The risk is then taken over the groups: with ``m_g = sum_{i in g} p_i l_i / sum_{i in g} p_i``
-        the weighted mean loss of group g, ``P(w) = R(m_1, ..., m_G)`` under equal base weights 1/G, whatever the groups' sizes. A
-        sample's weight is ``q_i = q_g p_i / sum_{j in g} p_j``. Labels are arbitrary integers; a group
-        without a sample of positive weight is left out.
+        A group label for each sample. The risk is then taken over the groups: with
+        ``m_g = sum_{i in g} p_i l_i / sum_{i in g} p_i`` the weighted mean loss of group g, ``P(w) = R(m_1, ..., m_G)``
+        under equal base weights 1/G, whatever the groups' sizes. A sample's weight is
+        ``q_i = q_g p_i / sum_{j in g} p_j``. Labels are arbitrary integers; a group without a sample of positive weight
+        is left out.
 
     Raises
     ------
@@ -141,7 +142,8 @@ class Robust:
     @property
     def convex(self) -> bool:
         """Whether P is known to be convex: convex losses under a monotone convex risk."""
-        return bool(self._oracle.convex and getattr(self._risk, "convex", True))
+        turned = isinstance(self._risk, Tilted) and self._risk.t < 0  # plays down large losses: concave in them
+        return bool(self._oracle.convex and not turned)
 
     def value(self, w: ArrayLike, *, threads: int | None = None) -> float:
         """P(w)."""

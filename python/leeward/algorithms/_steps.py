@@ -3,10 +3,15 @@
 In the metric ``diag(1/m)`` (m = 1 unless the oracle is a linear model, see ``_metric``), the step is ``1/L`` with L the smaller
 step of two estimates:
 
-* *curvature* (linear models with smooth losses): ``L = lam_max(sum_i h_i x_i x_i^T) + max_i L_i |x_i|^2 / b``, with
-  ``h_i = p_i r B + c_i s_i^2``: curvature of the loss under weights up to B times the base weights, plus the risk's own curvature
-  c_i (s_i the slopes of the losses); lam_max by power iteration; b the batch size;
-* *descent*: the largest of the steps ``t 2^-k`` at which the objectives of a few drawn batches fall by half of ``step |g|^2``.
+* *curvature* (linear models with smooth losses): ``L = lam_max(sum_i h_i x_i x_i^T) + B max_i L_i / b + l2``, L_i the
+  per-sample smoothness constants and ``h_i = B c p_i + k_i s_i^2``: the losses' curvature c under weights up to B times
+  the base weights, plus the risk's own curvature k_i (s_i the slopes of the losses); lam_max by power iteration; b the
+  batch size. Samples of weight 0 have no say;
+* *descent*: the largest of the steps ``t 2^-k`` at which a drawn batch's objective falls by half of ``step |g|^2``; the
+  median over a few batches, from ``1/L`` of the first estimate down where there is one.
+
+The losses and gradients of the drawn batches are counted; the passes over the data for moments and power iteration are not
+evaluations of losses and cost time only.
 """
 
 from __future__ import annotations
@@ -38,25 +43,29 @@ def choose_step(
 ) -> tuple[float, float, Vector | None]:
     """Step size, period of its decay in steps (infinite: no decay), and metric for a run from ``context.w0``."""
     metric = _metric(context)
-    probes = [estimator.direction(context.w0, k, context.threads) for k in range(_PROBES)]
+    count = min(_PROBES, max(2, context.problem.size // (8 * estimator.size)))
+    probes = [estimator.direction(context.w0, k, context.threads) for k in range(count)]
     context.count_losses(sum(p[2] for p in probes))
     context.count_gradients(sum(p[2] for p in probes))
-    step = _descent_step(context, estimator, probes, metric)
-    if (curvature := _curvature(context, estimator.size, metric)) is not None:
-        step = min(step, 1.0 / curvature)
-    noise = _noise_ratio(context, probes, metric)
+    curvature = _curvature(context, estimator.size, metric)
+    step = _descent_step(context, estimator, probes, metric, curvature)
+    noisy = _noisy(context, probes, metric)
     if update == "acsa":
-        period = math.inf if noise == 0 else 5.0 * (1.0 + 4.0 / noise)
+        # step_t / theta_t then falls as step sqrt(m/t) in the end, like the step of SGD.
+        period = 2.5 * per_pass ** (1.0 / 3.0) if noisy else math.inf
         step *= 0.5
     else:
-        period = math.inf if noise == 0 and context.problem.smooth else float(per_pass)
+        period = float(per_pass) if noisy or not context.problem.smooth else math.inf
         step *= 1.0 - momentum
     return step, period, metric
 
 
 def _metric(context: RunContext) -> Vector | None:
-    """Scaling of the variables of a linear model, so that features of any unit work: ``1/(mean x_j^2 + l2)`` for coefficients, 1 for
-    intercepts. None for other oracles, and for domains whose projection mixes the coordinates."""
+    """Scaling of the variables of a linear model, so that features of any unit work.
+
+    ``1/(mean x_j^2 + l2)`` for coefficients, 1 for intercepts. None for other oracles, and for domains whose projection
+    mixes the coordinates.
+    """
     problem, model = context.problem, context.problem.oracle
     mixes = context.domain is not None and not context.domain.separable
     if mixes or not isinstance(model, LinearModel):
@@ -76,9 +85,13 @@ def _square(v: Vector, metric: Vector | None) -> float:
 
 
 def _descent_step(
-    context: RunContext, estimator: Any, probes: list[tuple[Vector, float, int, bool]], metric: Vector | None
+    context: RunContext,
+    estimator: Any,
+    probes: list[tuple[Vector, float, int, bool]],
+    metric: Vector | None,
+    curvature: float | None,
 ) -> float:
-    """The median over the probes of the largest step ``t 2^-k`` at which the batch's objective falls by half of ``step |g|^2``."""
+    """The median over the probes of the largest step at which the batch's objective falls by half of ``step |g|^2``."""
     problem, w0 = context.problem, context.w0
     steps = []
     for k, (direction, value, _, finite) in enumerate(probes):
@@ -87,7 +100,9 @@ def _descent_step(
         if not (finite and math.isfinite(square) and square > 0):
             continue
         start = value + _l2_value(context, w0)
-        step = max(abs(start), float(np.abs(context.initial.losses).max()), 1e-12) / square * 4.0
+        step = 4.0 * max(abs(start), float(np.abs(context.initial.losses).max()), 1e-12) / square
+        if curvature is not None:
+            step = 1.0 / curvature
         for _ in range(_HALVINGS):
             w = w0 - step * (g if metric is None else metric * g)
             _, reached, cost, fine = estimator.direction(w, k, context.threads)
@@ -98,7 +113,7 @@ def _descent_step(
             step *= 0.5
         steps.append(step)
     if not steps:  # a stationary start: any step will do, and the way back stands by
-        return 1.0 / max(problem.l2, 1.0)
+        return 1.0 / curvature if curvature is not None else 1.0 / max(problem.l2, 1.0)
     return float(np.median(steps))
 
 
@@ -136,21 +151,15 @@ def _curvature(context: RunContext, batch: int, metric: Vector | None) -> float 
         scores = model.scores(root * (v / size), threads=threads)
         v = root * model.adjoint(h * scores if scores.ndim == 1 else h[:, None] * scores, threads=threads)
         top = float(np.sqrt(v @ v))
-    context.count_losses(_POWER_STEPS * problem.size)
     largest = float(row_norms(model, None if metric is None else metric[: model.n_features], used).max()) * bound
     l2 = model.l2 if metric is None else float(np.max(model.l2 * metric[: model.penalised], initial=0.0))
     return min(1.2 * top + growth * largest / batch, max(largest, 1.2 * top)) + l2
 
 
-def _noise_ratio(context: RunContext, probes: list[tuple[Vector, float, int, bool]], metric: Vector | None) -> float:
-    """Variance of the directions at w0 over the square of their mean; 0 when there is no noise."""
+def _noisy(context: RunContext, probes: list[tuple[Vector, float, int, bool]], metric: Vector | None) -> bool:
+    """Whether directions at w0 differ from draw to draw."""
     fine = [p[0] for p in probes if p[3]]
-    g = context.initial.gradient
-    signal = _square(g, metric)
-    noise = float(np.mean([_square(v - fine[0], metric) for v in fine[1:]])) / 2.0 if len(fine) > 1 else 0.0
-    if noise <= 1e-20 * max(signal, 1e-300):
-        return 0.0
-    return noise / max(signal, 1e-300)
+    return any(_square(v - fine[0], metric) > 1e-20 * _square(fine[0], metric) for v in fine[1:])
 
 
 def _with_l2(context: RunContext, direction: Vector) -> Vector:

@@ -1,5 +1,6 @@
-"""The Python half of the one driver: it cuts a native run into stretches between recorded points, and does the default step, the
-way back from a step that was too large, and the checkpoint. The loop itself is csrc/include/leeward/descent/driver.hpp."""
+"""The Python half of the one driver: it cuts a native run into stretches between recorded points, and does the default
+step, the way back from a step that was too large, and the checkpoint. The loop itself is descent/driver.hpp.
+"""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ class Algorithm(ABC):
     def run(self, context: RunContext) -> None:
         """Runs on ``context.problem`` from ``context.w0``; reports through ``record`` and ends by ``finish``."""
 
-    def check(self, problem: Robust, domain: Domain | None) -> None:
+    def check(self, problem: Robust, domain: Domain | None) -> None:  # noqa: B027 (nothing to refuse by default)
         """Raises ValueError when the algorithm cannot do this problem or domain, naming the two."""
 
     def default_budget(self, problem: Robust) -> float | None:

@@ -27,10 +27,10 @@ class Estimator:
 
 @dataclass(frozen=True)
 class Minibatch(Estimator):
-    """The gradient of the risk of a random batch: ``g = sum_k q_k grad l(w; S_k)``, q the worst-case weights **of the batch**.
+    """The gradient of the risk of a random batch: ``g = sum_k q_k grad l(w; S_k)``, q the worst-case weights of the batch.
 
-    Its mean is the gradient of the surrogate ``E R(l(w; S_1..S_n))``, which lies below ``R`` by O(1/sqrt n) for CVaR and O(1/n) for
-    the chi-square penalty, and not at all for the mean.
+    Its mean is the gradient of the surrogate ``E R(l(w; S_1..S_n))``, which lies below ``R`` by O(1/sqrt n) for CVaR and
+    O(1/n) for the chi-square penalty, and not at all for the mean.
 
     Parameters
     ----------

@@ -37,8 +37,8 @@ class Nesterov(Algorithm):
         The source of directions.
     step : float, optional
         Step size, constant when given. By default it comes from the data as for :class:`SGD`; in the form "acsa" it then also
-        falls as ``(1 + t/t0)^(-3/2)``, t0 from the noise of the directions at w0 (infinite when there is none), so that
-        ``step_t/theta_t`` falls as ``1/sqrt(t)`` in the end.
+        falls as ``(1 + t/t0)^(-3/2)`` with ``t0 = 2.5 m^(1/3)``, m the steps a pass, so that ``step_t/theta_t`` falls as
+        ``1/sqrt(t)`` in the end; it is constant when directions do not differ from draw to draw (the full batch).
     form : "acsa" or "momentum", default "acsa"
         Which iteration.
     momentum : float in [0, 1), default 0.9
@@ -48,7 +48,8 @@ class Nesterov(Algorithm):
 
     Notes
     -----
-    ``max_passes`` defaults to 200 with tolerance 1e-3; when ``max_passes`` is given and ``tol`` is not, the budget is spent in full.
+    ``max_passes`` defaults to 200 with tolerance 1e-3; when ``max_passes`` is given and ``tol`` is not, the budget is
+    spent in full.
 
     References
     ----------

@@ -32,9 +32,9 @@ class SGD(Algorithm):
     estimator : Estimator, default ``Minibatch(64)``
         The source of directions.
     step : float, optional
-        Step size. By default it comes from the data: ``(1 - momentum) / L`` with L the smoothness of the batch objective (see
-        :mod:`leeward.algorithms._steps`), in variables scaled to unit second moments for a linear model, and it is cut to a quarter,
-        going back to the last good point, whenever the objective at a recorded point rises above its start.
+        Step size. By default it comes from the data: ``(1 - momentum) / L``, with L the smoothness of the batch
+        objective at the start, in variables scaled to unit second moments for a linear model; and it is cut to a quarter,
+        going back to the last good point, whenever the objective at a recorded point is a tenth above its start.
     momentum : float in [0, 1), default 0
         Heavy-ball momentum.
     average : "polynomial", "uniform", True or False, default True
@@ -46,7 +46,8 @@ class SGD(Algorithm):
 
     Notes
     -----
-    ``max_passes`` defaults to 200 with tolerance 1e-3; when ``max_passes`` is given and ``tol`` is not, the budget is spent in full.
+    ``max_passes`` defaults to 200 with tolerance 1e-3; when ``max_passes`` is given and ``tol`` is not, the budget is
+    spent in full.
 
     References
     ----------
