@@ -68,7 +68,10 @@ class _Run:
         self.per_pass = max(1, math.ceil(self.problem.size / self.batch))
         estimator = settings.estimator.start(self.problem, context.seed)
         saved = context.checkpoint.load()
-        self.resumed = saved is not None and context.restore()
+        if saved is None:
+            self._record(context.w0, context.initial, 0)
+        else:
+            context.restore()
         if saved is not None:
             step, period = (float(v) for v in saved["schedule"])
             metric = saved["metric"] if saved["metric"].size else None
@@ -98,8 +101,6 @@ class _Run:
     def go(self) -> None:
         context = self.context
         try:
-            if not self.resumed:
-                self._record(context.w0, context.initial)
             context.raise_if_done()
             while True:
                 if self._advance_to(self._next_point()):
@@ -158,19 +159,19 @@ class _Run:
             self._back(Status.DIVERGED, "the objective rises whatever the step size")
             return
         self.good = self.descent.state()
-        self._record(w, evaluation)
+        self._record(w, evaluation, int(self.descent.steps))
 
     def _ceiling(self) -> float:
         """An objective above this calls for a smaller step."""
         start = self.context.start
         return start + 0.1 * abs(start)
 
-    def _record(self, w: NDArray[np.float64], evaluation: Evaluation) -> None:
+    def _record(self, w: NDArray[np.float64], evaluation: Evaluation, step: int) -> None:
         c = self.context
         with c.pause():
             gap = c.certified_gap(w, evaluation)
         norm = c.gradient_norm(w, evaluation.gradient)
-        c.record(w, evaluation.value, norm, gap, step=int(self.descent.steps), evaluation=evaluation)
+        c.record(w, evaluation.value, norm, gap, step=step, evaluation=evaluation)
 
     def _back(self, status: Status, reason: str) -> None:
         """Back to the last good point with a quarter of the step; the end of the run when the step was given."""
