@@ -9,9 +9,9 @@ import re
 import subprocess
 import sys
 
-# Set once and never again: the process that owns the thread pool, and the number of CPUs.
-ALLOWED = re.compile(r"leeward::\(anonymous namespace\)::pool_owner|leeward::resolve_threads\(int\)::cpus")
-CONSTANT = re.compile(r"(vtable|typeinfo|typeinfo name|VTT|construction vtable) for ")
+# Set once and never again: the process that owns the thread pool, the number of CPUs, a table of names.
+ALLOWED = re.compile(r"::\(anonymous namespace\)::pool_owner|::resolve_threads\(int\)::cpus|::loss_kind\(.*\)::kinds")
+OURS = re.compile(r"(guard variable for )?leeward::")
 WRITABLE = re.compile(r"\.(data|bss|data\.rel\.ro)")
 
 
@@ -20,9 +20,9 @@ def shared_state(symbols: str) -> list[str]:
     found = []
     for line in symbols.splitlines():
         columns = [column.strip() for column in line.split("|")]  # name, value, class, type, size, line, section
-        if len(columns) == 7 and "leeward::" in columns[0] and columns[3] != "TLS" and WRITABLE.match(columns[6]):
+        if len(columns) == 7 and OURS.match(columns[0]) and columns[3] != "TLS" and WRITABLE.match(columns[6]):
             found.append(columns[0])
-    return [name for name in found if not CONSTANT.search(name) and not ALLOWED.search(name)]
+    return [name for name in found if not ALLOWED.search(name)]
 
 
 def main(library: str) -> int:

@@ -55,4 +55,3 @@ def test_globals_check_sees_a_shared_variable() -> None:
     assert shared_state(line.format("counter", "OBJECT", ".bss")) == ["leeward::counter"]
     assert shared_state(line.format("workspace", "TLS", ".tbss")) == []
     assert shared_state(line.format("kTable", "OBJECT", ".rodata")) == []
-    assert shared_state("vtable for " + line.format("Risk", "OBJECT", ".data.rel.ro")) == []

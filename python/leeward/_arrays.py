@@ -5,11 +5,11 @@ Data are taken as they come wherever the core can read them; what it cannot read
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from scipy import sparse
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -47,6 +47,8 @@ class Csr:
 
     def to_scipy(self) -> Any:
         """Return the matrix as a scipy CSR array over the same data."""
+        from scipy import sparse
+
         return sparse.csr_array((self.data, self.indices, self.indptr), shape=self.shape, copy=False)
 
 
@@ -57,7 +59,7 @@ def matrix(X: Any, name: str = "X") -> NDArray[Any] | Csr:
     read-only and memory-mapped arrays too), and CSR matrices of float32 or float64. Converted once: other layouts and
     other sparse formats; float16 to float32; integers, booleans, long double to float64; big-endian to native.
     """
-    if sparse.issparse(X):
+    if _is_sparse(X):
         return _csr(X, name)
     if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
         raise ValueError(f"{name} has masked entries; fill or drop them first")
@@ -71,6 +73,11 @@ def matrix(X: Any, name: str = "X") -> NDArray[Any] | Csr:
     if not (columns and array.strides[0] % item == 0 and array.flags.aligned):
         array = np.ascontiguousarray(array)
     return array
+
+
+def _is_sparse(X: Any) -> bool:
+    sparse = sys.modules.get("scipy.sparse")  # where it was never imported there is no sparse matrix; importing it is slow
+    return sparse is not None and bool(sparse.issparse(X))
 
 
 def _csr(X: Any, name: str) -> Csr:

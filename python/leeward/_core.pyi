@@ -10,11 +10,11 @@ class RiskSolution:
     """
     The answer of Risk.solve: the value, the worst-case weights and how they were found.
     """
-    def __getstate__(self) -> tuple:
+    def __getstate__(self) -> tuple[typing.Any, ...]:
         ...
     def __repr__(self) -> str:
         ...
-    def __setstate__(self, arg0: tuple) -> None:
+    def __setstate__(self, arg0: tuple[typing.Any, ...]) -> None:
         ...
     def with_weights(self, weights: typing.Any) -> RiskSolution:
         """
