@@ -51,7 +51,7 @@ class Divergence(ABC):
     def conjugate_grad(self, s: ArrayLike) -> _Real:
         """Return (f*)'(s), the t >= 0 that attains the supremum; +inf where none does.
 
-        Where f* has a kink any value between its one-sided derivatives is a subgradient; each class says which it takes.
+        Where f* has a kink any value between its one-sided derivatives is right; each class says which it takes.
         """
         with np.errstate(over="ignore", invalid="ignore"):
             return self._conjugate_grad(np.asarray(s, dtype=np.float64))[()]
@@ -94,8 +94,9 @@ class KL(Divergence):
 
 @dataclass(frozen=True)
 class ChiSquare(Divergence):
-    """Chi-square with the factor one half: ``f(t) = (t - 1)^2 / 2``, ``f*(s) = ((s+1)_+^2 - 1)/2``, ``(f*)'(s) = (s+1)_+``.
+    """Chi-square with the factor one half: ``f(t) = (t - 1)^2/2``.
 
+    ``f*(s) = ((s+1)_+^2 - 1)/2`` and ``(f*)'(s) = (s+1)_+``.
     ``(s+2)_+^2/4 - 1``, often printed beside it, is the conjugate of Pearson's ``(t - 1)^2``, twice this f.
 
     Examples
@@ -159,7 +160,8 @@ class CVaR(Divergence):
 class KLCVaR(Divergence):
     """Kullback-Leibler on bounded ratios: ``f(t) = t log t - t + 1`` on [0, 1/alpha], else +inf.
 
-    ``f*(s) = e^s - 1`` up to ``s = log(1/alpha)`` and ``s/alpha - f(1/alpha)`` beyond; ``(f*)'(s) = min(e^s, 1/alpha)``.
+    ``f*(s) = e^s - 1`` up to ``s = log(1/alpha)`` and ``s/alpha - f(1/alpha)`` beyond;
+    ``(f*)'(s) = min(e^s, 1/alpha)``.
 
     Parameters
     ----------
@@ -198,8 +200,8 @@ class KLCVaR(Divergence):
 class SmoothedCVaR(Divergence):
     """Entropy of a ratio and of what is left below the cap: a CVaR whose weights are a logistic function of the loss.
 
-    ``f(t) = t log t + ((1 - alpha t)/alpha) log((1 - alpha t)/(1 - alpha))`` on [0, 1/alpha], else +inf, with the finite
-    ends ``f(0) = log(1/(1 - alpha))/alpha`` and ``f(1/alpha) = log(1/alpha)/alpha``;
+    ``f(t) = t log t + ((1 - alpha t)/alpha) log((1 - alpha t)/(1 - alpha))`` on [0, 1/alpha], else +inf, with the
+    finite ends ``f(0) = log(1/(1 - alpha))/alpha`` and ``f(1/alpha) = log(1/alpha)/alpha``;
     ``f*(s) = log(1 - alpha + alpha e^s)/alpha`` and ``(f*)'(s) = e^s/(1 - alpha + alpha e^s)``.
     At alpha = 1 only t = 1 is left and the risk is the mean.
 
@@ -251,8 +253,9 @@ class SmoothedCVaR(Divergence):
 
 @dataclass(frozen=True)
 class CressieRead(Divergence):
-    """Power divergence of order k > 1: ``f(t) = (t^k - k t + k - 1)/(k (k - 1))``; k = 2 is `ChiSquare`, k -> 1 is `KL`.
+    """Power divergence of order k > 1: ``f(t) = (t^k - k t + k - 1)/(k (k - 1))``.
 
+    The order k = 2 is `ChiSquare` and k -> 1 is `KL`.
     ``f*(s) = (((k-1) s + 1)_+^(k/(k-1)) - 1)/k`` and ``(f*)'(s) = ((k-1) s + 1)_+^(1/(k-1))``.
 
     Parameters
@@ -293,7 +296,8 @@ class CressieRead(Divergence):
 class TotalVariation(Divergence):
     """Half the absolute difference: ``f(t) = |t - 1|/2``, so that D(q|p) is the mass that has to be moved.
 
-    ``f*(s) = -1/2`` for s < -1/2, ``s`` on [-1/2, 1/2] and +inf beyond; ``(f*)'(s)`` is 0, 1 and +inf there (1 at both kinks).
+    ``f*(s) = -1/2`` for s < -1/2, ``s`` on [-1/2, 1/2] and +inf beyond; ``(f*)'(s)`` is 0, 1 and +inf there, and 1 at
+    both kinks.
 
     Examples
     --------

@@ -7,9 +7,15 @@ lines for the density ratio r of each atom, and prices it: value = sum q l - pen
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
+
+Array = Any  # an extended-precision array
+Function = Callable[[Array], Array]
+Ratio = Callable[[Array, Array, np.longdouble], Array]
 
 REAL = np.longdouble  # 64 bits of mantissa on x86-64; plain double where the platform has nothing better
 ONE = REAL(1)
@@ -19,50 +25,50 @@ class Answer(NamedTuple):
     """The value of the risk and the worst-case weights, sum 1."""
 
     value: np.longdouble
-    weights: np.ndarray
+    weights: Array
 
 
 # ---- divergences from d = r - 1, so that ratios near 1 keep their digits -------------------------------------------
 
 
-def _xlog1p(t, d):
+def _xlog1p(t: Array, d: Array) -> Array:
     return np.where(t <= 0, REAL(0), t * np.log1p(np.where(t <= 0, REAL(0), d)))
 
 
-def kl_of(d):
+def kl_of(d: Array) -> Array:
     """f(1+d) of t log t - t + 1."""
     return _xlog1p(1 + d, d) - d
 
 
-def chi_square_of(d):
+def chi_square_of(d: Array) -> Array:
     """f(1+d) of (t-1)^2/2."""
     return d * d / 2
 
 
-def cressie_read_of(k):
+def cressie_read_of(k: Any) -> Function:
     """f(1+d) of (t^k - k t + k - 1)/(k(k-1))."""
 
-    def of(d):
+    def of(d: Array) -> Array:
         power = np.where(d <= -1, -ONE, np.expm1(k * np.log1p(np.where(d <= -1, REAL(0), d))))
         return (power - k * d) / (k * (k - ONE))
 
     return of
 
 
-def smoothed_of(alpha):
+def smoothed_of(alpha: Any) -> Function:
     """f(1+d) of t log t + ((1 - alpha t)/alpha) log((1 - alpha t)/(1 - alpha))."""
     alpha = REAL(alpha)
 
-    def of(d):
+    def of(d: Array) -> Array:
         if alpha == 1:
             return 0 * d
-        rest = 1 - d * (alpha / (1 - alpha))
-        return _xlog1p(1 + d, d) + (1 - alpha) / alpha * _xlog1p(rest, rest - 1)
+        fall = -d * (alpha / (1 - alpha))  # (1 - alpha t)/(1 - alpha) = 1 + fall
+        return _xlog1p(1 + d, d) + (1 - alpha) / alpha * _xlog1p(1 + fall, fall)
 
     return of
 
 
-def divergence(weights, base, f_of) -> np.longdouble:
+def divergence(weights: ArrayLike, base: ArrayLike, f_of: Function) -> Any:
     """D(q|p) = sum p f(q/p) of given weights; base weights of any scale, atoms of no mass left out."""
     p = np.asarray(base, REAL)
     keep = p > 0
@@ -73,8 +79,10 @@ def divergence(weights, base, f_of) -> np.longdouble:
 # ---- the frame -----------------------------------------------------------------------------------------------------
 
 
-def _solve(losses, base, ratio, lam=0.0, f_of=None) -> Answer:
-    """Merge ties, call d = ratio(x, P, scale), return the primal value and the weights. d is the density ratio minus 1."""
+def _solve(
+    losses: ArrayLike, base: ArrayLike | None, ratio: Ratio, lam: Any = 0.0, f_of: Function | None = None
+) -> Answer:
+    """Merge ties, ask ratio(x, P, scale) for the density ratio minus 1, return the primal value and the weights."""
     l = np.asarray(losses, REAL)
     p = np.ones(l.size, REAL) if base is None else np.asarray(base, REAL)
     keep = p > 0
@@ -90,7 +98,8 @@ def _solve(losses, base, ratio, lam=0.0, f_of=None) -> Answer:
         scale = ONE
     else:
         x = (atoms - top) / scale
-        d = ratio(x, mass, scale)
+        with np.errstate(over="ignore"):
+            d = ratio(x, mass, scale)
     value = top + scale * (mass * (1 + d) * x).sum()
     if f_of is not None:
         value -= lam * (mass * f_of(d)).sum()
@@ -99,7 +108,7 @@ def _solve(losses, base, ratio, lam=0.0, f_of=None) -> Answer:
     return Answer(value, weights)
 
 
-def _bisect(low, high, too_low, steps=400):
+def _bisect(low: Any, high: Any, too_low: Callable[[Any], Any], steps: int = 400) -> Any:
     """The point where too_low turns from true to false, to the last bit."""
     low, high = REAL(low), REAL(high)
     for _ in range(steps):
@@ -110,7 +119,7 @@ def _bisect(low, high, too_low, steps=400):
     return low + (high - low) / 2
 
 
-def _first(n, test) -> int:
+def _first(n: int, test: Callable[[int], Any]) -> int:
     """The first index in 0..n with test true, test monotone (false, then true), by halving."""
     low, high = 0, n
     while low < high:
@@ -119,7 +128,7 @@ def _first(n, test) -> int:
     return low
 
 
-def _on_the_maximum(mass):
+def _on_the_maximum(mass: Array) -> Array:
     d = np.full(mass.size, -ONE)
     d[-1] = 1 / mass[-1] - 1
     return d
@@ -128,41 +137,43 @@ def _on_the_maximum(mass):
 # ---- the risks -----------------------------------------------------------------------------------------------------
 
 
-def mean(losses, base=None) -> Answer:
+def mean(losses: ArrayLike, base: ArrayLike | None = None) -> Answer:
     """sum p l."""
     return _solve(losses, base, lambda x, mass, scale: np.zeros_like(x))
 
 
-def worst(losses, base=None) -> Answer:
+def worst(losses: ArrayLike, base: ArrayLike | None = None) -> Answer:
     """max l over p > 0."""
     return _solve(losses, base, lambda x, mass, scale: _on_the_maximum(mass))
 
 
-def cvar(losses, base=None, *, alpha) -> Answer:
+def cvar(losses: ArrayLike, base: ArrayLike | None = None, *, alpha: Any) -> Answer:
     """The mean of the worst mass alpha."""
 
-    def ratio(x, mass, scale):
+    def ratio(x: Array, mass: Array, scale: np.longdouble) -> Array:
         above = np.append(np.cumsum(mass[::-1])[::-1][1:], REAL(0))
         return np.clip(REAL(alpha) - above, 0, mass) / mass / REAL(alpha) - 1
 
     return _normal(losses, base, ratio)
 
 
-def _normal(losses, base, ratio, lam=0.0, f_of=None) -> Answer:
+def _normal(
+    losses: ArrayLike, base: ArrayLike | None, ratio: Ratio, lam: Any = 0.0, f_of: Function | None = None
+) -> Answer:
     """`_solve` with the ratios divided by their sum, for rounding only."""
 
-    def scaled(x, mass, scale):
+    def scaled(x: Array, mass: Array, scale: np.longdouble) -> Array:
         d = ratio(x, mass, scale)
         excess = (mass * d).sum()
-        return (d - excess) / (1 + excess)
+        return np.maximum((d - excess) / (1 + excess), -ONE)
 
     return _solve(losses, base, scaled, lam, f_of)
 
 
-def chi_square_penalty(losses, base=None, *, lam) -> Answer:
+def chi_square_penalty(losses: ArrayLike, base: ArrayLike | None = None, *, lam: Any) -> Answer:
     """r = (l - u)_+/lam, E(l - u)_+ = lam: u in closed form on the active set."""
 
-    def ratio(x, mass, scale):
+    def ratio(x: Array, mass: Array, scale: np.longdouble) -> Array:
         b = REAL(lam) / scale
         first = _first(x.size, lambda j: (mass[j:] * (x[j:] - x[j])).sum() < b)
         a, w = x[first:], mass[first:]
@@ -174,17 +185,17 @@ def chi_square_penalty(losses, base=None, *, lam) -> Answer:
     return _normal(losses, base, ratio, REAL(lam), chi_square_of)
 
 
-def chi_square_radius(losses, base=None, *, rho) -> Answer:
+def chi_square_radius(losses: ArrayLike, base: ArrayLike | None = None, *, rho: Any) -> Answer:
     """(m_A - u)^2 = v_A/((1 + 2 rho) P_A - 1) on the active set A; the maximum once 1 + 2 rho >= 1/P(max)."""
     rho = REAL(rho)
 
-    def ratio(x, mass, scale):
+    def ratio(x: Array, mass: Array, scale: np.longdouble) -> Array:
         if (1 + 2 * rho) * mass[-1] >= 1:
             return _on_the_maximum(mass)
         if rho == 0:
             return np.zeros_like(x)
 
-        def inside(j):  # the ball cannot hold more than the ratios that vanish at and below x_j
+        def inside(j: int) -> Any:  # the ball cannot hold more than the ratios that vanish at and below x_j
             if j == x.size - 1:
                 return True
             y, w = x[j:] - x[j], mass[j:]
@@ -204,9 +215,9 @@ def chi_square_radius(losses, base=None, *, rho) -> Answer:
     return _normal(losses, base, ratio)
 
 
-def chi_square_both(losses, base=None, *, lam, rho) -> Answer:
+def chi_square_both(losses: ArrayLike, base: ArrayLike | None = None, *, lam: Any, rho: Any) -> Answer:
     """The penalty form where its weights lie in the ball, else the weights of the radius form with the penalty paid."""
-    p = np.ones(len(losses)) if base is None else base
+    p = np.ones(np.size(losses)) if base is None else base
     penalised = chi_square_penalty(losses, base, lam=lam)
     if divergence(penalised.weights, p, chi_square_of) <= rho:
         return penalised
@@ -214,45 +225,46 @@ def chi_square_both(losses, base=None, *, lam, rho) -> Answer:
     return Answer(ball.value - REAL(lam) * divergence(ball.weights, p, chi_square_of), ball.weights)
 
 
-def _exponential(x, mass, b):
+def _exponential(x: Array, mass: Array, b: Any) -> Array:
     """r - 1 of r = exp(x/b)/E exp(x/b), x <= 0, b > 0."""
-    with np.errstate(over="ignore"):
-        s = x / b
+    s = x / b
     log_mean = np.log1p((mass * np.expm1(s)).sum()) if s[0] > -0.5 else np.log((mass * np.exp(s)).sum())
     return np.expm1(s - log_mean)
 
 
-def kl_penalty(losses, base=None, *, lam) -> Answer:
+def kl_penalty(losses: ArrayLike, base: ArrayLike | None = None, *, lam: Any) -> Answer:
     """lam log E exp(l/lam)."""
     return _solve(losses, base, lambda x, mass, scale: _exponential(x, mass, REAL(lam) / scale), REAL(lam), kl_of)
 
 
-def kl_radius(losses, base=None, *, rho) -> Answer:
+def kl_radius(losses: ArrayLike, base: ArrayLike | None = None, *, rho: Any) -> Answer:
     """The exponential ratios whose divergence is rho; the maximum once rho >= -log P(max)."""
 
-    def ratio(x, mass, scale):
+    def ratio(x: Array, mass: Array, scale: np.longdouble) -> Array:
         if rho >= -np.log(mass[-1]):
             return _on_the_maximum(mass)
         if rho == 0:
             return np.zeros_like(x)
-        far = lambda log_b: (mass * kl_of(_exponential(x, mass, np.exp(log_b)))).sum() > rho  # noqa: E731
-        return _exponential(x, mass, np.exp(_bisect(-1500, 800, far)))
+
+        def at(log_b: np.longdouble) -> Array:
+            return _exponential(x, mass, np.exp(log_b))
+
+        return at(_bisect(-1500, 800, lambda z: (mass * kl_of(at(z))).sum() > rho))
 
     return _normal(losses, base, ratio)
 
 
-def kl_cvar(losses, base=None, *, alpha, lam) -> Answer:
+def kl_cvar(losses: ArrayLike, base: ArrayLike | None = None, *, alpha: Any, lam: Any) -> Answer:
     """r = min(exp((l - eta)/lam), 1/alpha): eta in closed form once the clipped atoms are known."""
     alpha = REAL(alpha)
 
-    def ratio(x, mass, scale):
+    def ratio(x: Array, mass: Array, scale: np.longdouble) -> Array:
         if alpha == 1:
             return np.zeros_like(x)
         b = REAL(lam) / scale
 
-        def clipped(j):  # with eta such that atom j just reaches the cap, is there mass to spare?
-            with np.errstate(over="ignore"):
-                return mass[j:].sum() + (mass[:j] * np.exp((x[:j] - x[j]) / b)).sum() < alpha
+        def clipped(j: int) -> Any:  # with eta such that atom j just reaches the cap, is there mass to spare?
+            return mass[j:].sum() + (mass[:j] * np.exp((x[:j] - x[j]) / b)).sum() < alpha
 
         first = _first(x.size, clipped)
         if first == 0:
@@ -266,38 +278,38 @@ def kl_cvar(losses, base=None, *, alpha, lam) -> Answer:
     return _normal(losses, base, ratio, REAL(lam), kl_of)
 
 
-def smoothed_cvar(losses, base=None, *, alpha, lam) -> Answer:
+def smoothed_cvar(losses: ArrayLike, base: ArrayLike | None = None, *, alpha: Any, lam: Any) -> Answer:
     """r = e^s/(1 - alpha + alpha e^s), s = (l - eta)/lam, by bisection on s at the quantile."""
     alpha = REAL(alpha)
 
-    def ratio(x, mass, scale):
+    def ratio(x: Array, mass: Array, scale: np.longdouble) -> Array:
         if alpha == 1:
             return np.zeros_like(x)
         b = REAL(lam) / scale
         quantile = x[max(_first(x.size, lambda j: mass[j + 1 :].sum() < alpha), 0)]
-        with np.errstate(over="ignore"):
-            y = (x - quantile) / b
+        y = (x - quantile) / b
 
-        def at(t):
-            s = y + t
+        def at(z: np.longdouble) -> Array:  # t = sinh z is fine near 0 and reaches far
+            s = y + np.sinh(z)
             grow, fall = np.expm1(np.minimum(s, 0)), np.expm1(-np.maximum(s, 0))
-            return np.where(s <= 0, (1 - alpha) * grow / (1 + alpha * grow), -(1 - alpha) * fall / (1 + (1 - alpha) * fall))
+            low = (1 - alpha) * grow / (1 + alpha * grow)
+            high = -(1 - alpha) * fall / (1 + (1 - alpha) * fall)
+            return np.where(s <= 0, low, high)
 
-        reach = min(1 / b, REAL(1e4000)) + 12000
-        return at(_bisect(-reach, reach, lambda t: (mass * at(t)).sum() < 0, steps=30000))
+        reach = np.log1p(1 / b) + 12
+        return at(_bisect(-reach, reach, lambda z: (mass * at(z)).sum() < 0))
 
     return _normal(losses, base, ratio, REAL(lam), smoothed_of(alpha))
 
 
-def cressie_read_penalty(losses, base=None, *, k, lam) -> Answer:
+def cressie_read_penalty(losses: ArrayLike, base: ArrayLike | None = None, *, k: Any, lam: Any) -> Answer:
     """r = ((k-1)(l - eta)/lam + 1)_+^(1/(k-1)), by bisection on the bracket at the maximum."""
     k = REAL(k)
 
-    def ratio(x, mass, scale):
-        with np.errstate(over="ignore"):
-            y = (k - 1) * x * (scale / REAL(lam))
+    def ratio(x: Array, mass: Array, scale: np.longdouble) -> Array:
+        y = (k - 1) * x * (scale / REAL(lam))
 
-        def at(v):  # bracket = 1 + v + y, v >= -1 is 1 - (k-1) eta/lam
+        def at(v: np.longdouble) -> Array:  # bracket = 1 + v + y, v >= -1 is 1 - (k-1) eta/lam
             z = np.maximum(v + y, -ONE)
             return np.where(z > -1, np.expm1(np.log1p(np.where(z > -1, z, 0)) / (k - 1)), -ONE)
 
@@ -306,20 +318,19 @@ def cressie_read_penalty(losses, base=None, *, k, lam) -> Answer:
     return _normal(losses, base, ratio, REAL(lam), cressie_read_of(k))
 
 
-def cressie_read_radius(losses, base=None, *, k, rho) -> Answer:
+def cressie_read_radius(losses: ArrayLike, base: ArrayLike | None = None, *, k: Any, rho: Any) -> Answer:
     """r = (l - u)_+^(1/(k-1)) over its mean, u where the divergence is rho; the maximum past the ceiling."""
     k, rho = REAL(k), REAL(rho)
     f_of = cressie_read_of(k)
 
-    def ratio(x, mass, scale):
+    def ratio(x: Array, mass: Array, scale: np.longdouble) -> Array:
         if rho >= (mass * f_of(_on_the_maximum(mass))).sum():
             return _on_the_maximum(mass)
         if rho == 0:
             return np.zeros_like(x)
 
-        def at(log_depth):  # depth = max - u
-            with np.errstate(over="ignore"):
-                y = np.maximum(x / np.exp(log_depth), -ONE)
+        def at(log_depth: np.longdouble) -> Array:  # depth = max - u
+            y = np.maximum(x / np.exp(log_depth), -ONE)
             power = np.where(y > -1, np.expm1(np.log1p(np.where(y > -1, y, 0)) / (k - 1)), -ONE)
             level = (mass * power).sum()
             return (power - level) / (1 + level)
@@ -329,11 +340,11 @@ def cressie_read_radius(losses, base=None, *, k, rho) -> Answer:
     return _normal(losses, base, ratio)
 
 
-def total_variation(losses, base=None, *, rho) -> Answer:
+def total_variation(losses: ArrayLike, base: ArrayLike | None = None, *, rho: Any) -> Answer:
     """Mass rho moved from the smallest losses to the largest."""
     rho = REAL(rho)
 
-    def ratio(x, mass, scale):
+    def ratio(x: Array, mass: Array, scale: np.longdouble) -> Array:
         before = np.append(REAL(0), np.cumsum(mass)[:-1])
         taken = np.clip(rho - before[:-1], 0, mass[:-1])
         return np.append(-taken / mass[:-1], taken.sum() / mass[-1])
@@ -341,7 +352,7 @@ def total_variation(losses, base=None, *, rho) -> Answer:
     return _solve(losses, base, ratio)
 
 
-def tilted(losses, base=None, *, t) -> Answer:
+def tilted(losses: ArrayLike, base: ArrayLike | None = None, *, t: Any) -> Answer:
     """log E exp(t l)/t; minus the risk of -l at -t when t < 0; the mean at t = 0."""
     if t == 0:
         return mean(losses, base)
@@ -351,10 +362,10 @@ def tilted(losses, base=None, *, t) -> Answer:
     return Answer(-value, weights)
 
 
-def spectral(losses, base=None, *, cumulative) -> Answer:
-    """Mass Phi(F_i) - Phi(F_{i-1}) on the i-th smallest atom, Phi the integral of a non-decreasing spectrum on [0, 1]."""
+def spectral(losses: ArrayLike, base: ArrayLike | None = None, *, cumulative: Function) -> Answer:
+    """Mass Phi(F_i) - Phi(F_{i-1}) on the i-th smallest atom, Phi the integral of a non-decreasing spectrum."""
 
-    def ratio(x, mass, scale):
+    def ratio(x: Array, mass: Array, scale: np.longdouble) -> Array:
         edges = np.minimum(np.append(REAL(0), np.cumsum(mass)), ONE)
         edges[-1] = ONE
         return np.diff(cumulative(edges)) / mass - 1
@@ -362,13 +373,13 @@ def spectral(losses, base=None, *, cumulative) -> Answer:
     return _solve(losses, base, ratio)
 
 
-def step_spectrum(weights):
+def step_spectrum(weights: ArrayLike) -> Function:
     """Phi of the spectrum that is constant on each n-th of [0, 1]: Phi(i/n) = w_1 + ... + w_i, linear between."""
     w = np.asarray(weights, REAL)
     knots = np.append(REAL(0), np.cumsum(w / w.sum()))
     grid = np.arange(w.size + 1, dtype=REAL) / w.size
 
-    def cumulative(u):
+    def cumulative(u: Array) -> Array:
         j = np.clip((u * w.size).astype(int), 0, w.size - 1)
         return knots[j] + (u - grid[j]) * w.size * (knots[j + 1] - knots[j])
 
