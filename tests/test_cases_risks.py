@@ -34,7 +34,7 @@ def test_bl_02_the_tail_is_a_real_number_and_never_empty(n: int, tail: float, va
 
 @pytest.mark.parametrize("tail", [0.0, 1.0000001, -0.1, math.nan])
 def test_bl_02_a_tail_outside_zero_to_one_is_named(tail: float) -> None:
-    with pytest.raises(ValueError, match=re.escape(f"alpha must be in (0, 1], got {tail}")):
+    with pytest.raises(ValueError, match=re.escape(f"alpha must be in (0, 1], got {tail:.12g}")):
         lw.CVaR(tail)
 
 
@@ -119,7 +119,7 @@ def test_bl_10_a_batch_of_one_and_an_empty_batch(risk: lw.Risk) -> None:
     s = risk.solve([0.7])
     assert s.value == 0.7
     assert s.weights.tolist() == [1.0]
-    with pytest.raises(ValueError, match="empty"):
+    with pytest.raises(ValueError, match="losses must have at least one"):
         risk([])
 
 

@@ -90,7 +90,7 @@ RISKS: dict[str, Callable[[Rng, int, float], cat.Spec]] = {
     "smoothed cvar": lambda rng, n, scale: cat.smoothed_cvar(_alpha(rng, n), _lam(rng, scale)),
     "cressie-read penalty": lambda rng, n, scale: cat.cressie_read_penalty(_k(rng), _lam(rng, scale)),
     "cressie-read radius": lambda rng, n, scale: cat.cressie_read_radius(_k(rng), _rho(rng, n)),
-    "total variation": lambda rng, n, scale: cat.total_variation(_rho(rng, n)),
+    "total variation": lambda rng, n, scale: cat.total_variation(min(1.0, _rho(rng, n))),
     "tilted": lambda rng, n, scale: cat.tilted(float(rng.choice([-1, 1])) / _lam(rng, scale)),
     "superquantile": lambda rng, n, scale: cat.superquantile(_alpha(rng, n)),
     "extremile": lambda rng, n, scale: cat.extremile(float(rng.choice([1.0, 1.5, 2.0, 30.0]))),
@@ -156,6 +156,7 @@ def _check_dual(spec: cat.Spec, losses: Any, base: Any, s: Any, context: Any) ->
         return
     with np.errstate(over="ignore", divide="ignore"):
         resolved = cat.EPS * np.abs(losses).max(axis=1) / s.multiplier <= 1e-9
+    resolved &= np.isfinite(s.multiplier) & (s.multiplier > 1e-290)
     if not resolved.any():
         return
     rows = losses[resolved]

@@ -49,7 +49,8 @@ class Spec:
         """E nu f*((l - eta)/nu) + eta + nu rho, row by row; for two constraints the penalty is part of nu."""
         l = np.asarray(losses, twin.REAL)
         p = np.ones(l.shape[-1], twin.REAL) if base is None else np.asarray(base, twin.REAL)
-        p = p / p.sum()
+        keep = p > 0
+        p, l = p[keep] / p.sum(), l[..., keep]
         eta, nu = np.asarray(eta, twin.REAL), np.asarray(multiplier, twin.REAL)
         s = (l - eta[..., None]) / nu[..., None]
         value = nu * (p * self.divergence.conjugate(s.astype(np.float64))).sum(axis=-1) + eta
