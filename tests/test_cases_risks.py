@@ -6,9 +6,10 @@ import math
 import re
 import tracemalloc
 
-import leeward as lw
 import numpy as np
 import pytest
+
+import leeward as lw
 
 SQRT3 = math.sqrt(3)
 

@@ -6,11 +6,12 @@ import doctest
 import math
 import pickle
 
-import leeward as lw
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+import leeward as lw
 from leeward import divergences as dv
 
 ALL = [

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from reference import risk_catalogue as cat
 
 Rng = np.random.Generator
@@ -90,6 +91,8 @@ RISKS: dict[str, Callable[[Rng, int, float], cat.Spec]] = {
     "smoothed cvar": lambda rng, n, scale: cat.smoothed_cvar(_alpha(rng, n), _lam(rng, scale)),
     "cressie-read penalty": lambda rng, n, scale: cat.cressie_read_penalty(_k(rng), _lam(rng, scale)),
     "cressie-read radius": lambda rng, n, scale: cat.cressie_read_radius(_k(rng), _rho(rng, n)),
+    "kl both": lambda rng, n, scale: cat.kl_both(_lam(rng, scale), _rho(rng, n)),
+    "cressie-read both": lambda rng, n, scale: cat.cressie_read_both(_k(rng), _lam(rng, scale), _rho(rng, n)),
     "total variation": lambda rng, n, scale: cat.total_variation(min(1.0, _rho(rng, n))),
     "tilted": lambda rng, n, scale: cat.tilted(float(rng.choice([-1, 1])) / _lam(rng, scale)),
     "superquantile": lambda rng, n, scale: cat.superquantile(_alpha(rng, n)),

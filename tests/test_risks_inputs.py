@@ -11,9 +11,10 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import leeward as lw
 import numpy as np
 import pytest
+
+import leeward as lw
 from reference import risk_catalogue as cat
 
 SPECS = cat.one_of_each()
@@ -67,7 +68,9 @@ def test_no_losses_at_all_are_refused(risk: lw.Risk) -> None:
 
 @pytest.mark.parametrize("losses", [1.0, np.array(2.0), np.zeros((2, 2, 2))], ids=["scalar", "0-d", "3-d"])
 def test_losses_are_a_vector_or_a_matrix(losses: Any) -> None:
-    with pytest.raises(ValueError, match=rf"losses.*\(n,\).*\(m, n\).*{np.ndim(losses)}"):
+    with pytest.raises(
+        ValueError, match=rf"losses must have shape \(n,\) or \(m, n\), got.*{re.escape(str(np.shape(losses)))}"
+    ):
         lw.Mean()(losses)
 
 
@@ -78,20 +81,18 @@ def test_losses_are_a_vector_or_a_matrix(losses: Any) -> None:
         np.array(["a", "b"]),
         np.array([object(), None]),
         np.array(["2020-01-01", "2021-01-01"], dtype="datetime64[D]"),
-        None,
         {"a": 1.0},
     ],
-    ids=["complex", "text", "object", "dates", "None", "dict"],
+    ids=["complex", "text", "object", "dates", "dict"],
 )
 def test_losses_that_are_not_real_numbers_are_a_type_error(losses: Any) -> None:
     with pytest.raises(TypeError, match="losses"):
         lw.CVaR(0.5)(losses)
 
 
-def test_masked_losses_are_refused_and_unmasked_ones_read() -> None:
-    with pytest.raises((TypeError, ValueError), match="mask"):
+def test_masked_losses_are_refused() -> None:
+    with pytest.raises((TypeError, ValueError), match=r"losses.*mask"):
         lw.Mean()(np.ma.masked_array([1.0, 2.0], mask=[False, True]))
-    assert lw.Mean()(np.ma.masked_array([1.0, 2.0], mask=False)) == 1.5
 
 
 @pytest.mark.parametrize(
@@ -151,21 +152,26 @@ def _parameter_cases() -> list[tuple[Any, str]]:
             (lambda bad=bad: lw.CressieRead(3.0, radius=bad), words),
             (lambda bad=bad: lw.TotalVariation(bad), words),
         ]
+    cases.append((lambda: lw.TotalVariation(1.5), r"radius must be in \[0, 1\], got 1\.5"))
     for bad in (1.0, 0.5, -2.0, math.nan, math.inf):
         cases.append((lambda bad=bad: lw.CressieRead(bad, penalty=1.0), rf"k must be .*, got {bad:.12g}"))
     for bad in (math.nan, math.inf, -math.inf):
         cases.append((lambda bad=bad: lw.Tilted(bad), rf"t must be .*, got {bad:.12g}"))
     cases += [
         (lambda: lw.KL(), "penalty.*radius"),
-        (lambda: lw.KL(penalty=1.0, radius=1.0), "penalty.*radius"),
         (lambda: lw.ChiSquare(), "penalty.*radius"),
         (lambda: lw.CressieRead(3.0), "penalty.*radius"),
-        (lambda: lw.CressieRead(3.0, penalty=1.0, radius=1.0), "penalty.*radius"),
-        (lambda: lw.Spectral([0.5, 0.3, 0.2]), "non-decreasing"),
+        (lambda: lw.Spectral([0.5, 0.3, 0.2]), "must not decrease, got 0.5 before 0.3"),
         (lambda: lw.Spectral([-0.1, 0.3, 0.8]), r"weights\[0\]|negative"),
         (lambda: lw.Spectral([0.0, 0.0]), "sum|positive|zero"),
-        (lambda: lw.Spectral([]), "empty"),
+        (lambda: lw.Spectral([]), "at least 1"),
         (lambda: lw.Spectral([0.1, math.nan]), "nan|finite"),
+        (lambda: lw.Spectral.extremile(0.5), r"draws must be in \[1, inf\), got 0\.5"),
+        (lambda: lw.Spectral.exponential(0.0), r"rate must be in \(0, inf\), got 0"),
+        (lambda: lw.ChiSquare.from_pearson(radius=-1.0), "radius must be .*, got -1"),
+        (lambda: lw.ChiSquare.from_dro(eps=-1.0), "eps must be .*, got -1"),
+        (lambda: lw.ChiSquare.from_deshift(shift_cost=0.0), "shift_cost must be .*, got 0"),
+        (lambda: lw.ChiSquare.from_fast_dro(), "size must be finite or reg positive"),
     ]
     return cases
 

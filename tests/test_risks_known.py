@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 import math
 
-import leeward as lw
 import numpy as np
 import pytest
+
+import leeward as lw
 from reference import risk_catalogue as cat
 
 TEN = np.arange(1.0, 11.0)

@@ -6,12 +6,13 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import leeward as lw
 import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+import leeward as lw
 from reference import risk_catalogue as cat
 from reference import risks as twin
 from reference import risks_mpmath as high

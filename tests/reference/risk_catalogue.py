@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import leeward as lw
 import numpy as np
 from numpy.typing import ArrayLike
+
+import leeward as lw
 from reference import risks as twin
 
 EPS = np.finfo(np.float64).eps
@@ -156,6 +157,22 @@ def cressie_read_radius(k: float, rho: float) -> Spec:
     )
 
 
+def kl_both(lam: float, rho: float) -> Spec:
+    return Spec(
+        lw.KL(penalty=lam, radius=rho), partial(twin.kl_both, lam=lam, rho=rho), lam=lam, rho=rho, f_of=twin.kl_of
+    )
+
+
+def cressie_read_both(k: float, lam: float, rho: float) -> Spec:
+    return Spec(
+        lw.CressieRead(k, penalty=lam, radius=rho),
+        partial(twin.cressie_read_both, k=k, lam=lam, rho=rho),
+        lam=lam,
+        rho=rho,
+        f_of=twin.cressie_read_of(k),
+    )
+
+
 def total_variation(rho: float) -> Spec:
     return Spec(
         lw.TotalVariation(rho),
@@ -207,6 +224,8 @@ def one_of_each(scale: float = 1.0) -> list[Spec]:
         smoothed_cvar(0.3, 0.2 * scale),
         cressie_read_penalty(3.0, 0.5 * scale),
         cressie_read_radius(1.5, 0.4),
+        kl_both(0.2 * scale, 0.3),
+        cressie_read_both(3.0, 0.3 * scale, 0.2),
         total_variation(0.25),
         tilted(2.0 / scale),
         tilted(-2.0 / scale),

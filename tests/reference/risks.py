@@ -108,15 +108,21 @@ def _solve(
     return Answer(value, weights)
 
 
-def _bisect(low: Any, high: Any, too_low: Callable[[Any], Any], steps: int = 400) -> Any:
-    """The point where too_low turns from true to false, to the last bit."""
+def _balance(low: Any, high: Any, at: Callable[[Any], Array], excess: Callable[[Array], Any]) -> Array:
+    """The ratios at(z) with excess 0: halve [low, high] to neighbouring numbers, then mix the ratios at both.
+
+    The mixture matters where a ratio leaves 0 steeply, as (l - u)_+^(1/9) does: there no representable z has excess 0.
+    """
     low, high = REAL(low), REAL(high)
-    for _ in range(steps):
+    rising = excess(at(high)) > excess(at(low))
+    for _ in range(400):
         middle = low + (high - low) / 2
         if middle in (low, high):
             break
-        low, high = (middle, high) if too_low(middle) else (low, middle)
-    return low + (high - low) / 2
+        low, high = (middle, high) if (excess(at(middle)) < 0) == rising else (low, middle)
+    first, second = at(low), at(high)
+    short, over = excess(first), excess(second)
+    return first if short == over else first + (second - first) * (short / (short - over))
 
 
 def _first(n: int, test: Callable[[int], Any]) -> int:
@@ -215,16 +221,6 @@ def chi_square_radius(losses: ArrayLike, base: ArrayLike | None = None, *, rho: 
     return _normal(losses, base, ratio)
 
 
-def chi_square_both(losses: ArrayLike, base: ArrayLike | None = None, *, lam: Any, rho: Any) -> Answer:
-    """The penalty form where its weights lie in the ball, else the weights of the radius form with the penalty paid."""
-    p = np.ones(np.size(losses)) if base is None else base
-    penalised = chi_square_penalty(losses, base, lam=lam)
-    if divergence(penalised.weights, p, chi_square_of) <= rho:
-        return penalised
-    ball = chi_square_radius(losses, base, rho=rho)
-    return Answer(ball.value - REAL(lam) * divergence(ball.weights, p, chi_square_of), ball.weights)
-
-
 def _exponential(x: Array, mass: Array, b: Any) -> Array:
     """r - 1 of r = exp(x/b)/E exp(x/b), x <= 0, b > 0."""
     s = x / b
@@ -249,7 +245,7 @@ def kl_radius(losses: ArrayLike, base: ArrayLike | None = None, *, rho: Any) -> 
         def at(log_b: np.longdouble) -> Array:
             return _exponential(x, mass, np.exp(log_b))
 
-        return at(_bisect(-1500, 800, lambda z: (mass * kl_of(at(z))).sum() > rho))
+        return _balance(-1500, 800, at, lambda d: (mass * kl_of(d)).sum() - rho)
 
     return _normal(losses, base, ratio)
 
@@ -297,7 +293,7 @@ def smoothed_cvar(losses: ArrayLike, base: ArrayLike | None = None, *, alpha: An
             return np.where(s <= 0, low, high)
 
         reach = np.log1p(1 / b) + 12
-        return at(_bisect(-reach, reach, lambda z: (mass * at(z)).sum() < 0))
+        return _balance(-reach, reach, at, lambda d: (mass * d).sum())
 
     return _normal(losses, base, ratio, REAL(lam), smoothed_of(alpha))
 
@@ -313,7 +309,7 @@ def cressie_read_penalty(losses: ArrayLike, base: ArrayLike | None = None, *, k:
             z = np.maximum(v + y, -ONE)
             return np.where(z > -1, np.expm1(np.log1p(np.where(z > -1, z, 0)) / (k - 1)), -ONE)
 
-        return at(_bisect(-1, -y[0], lambda v: (mass * at(v)).sum() < 0))
+        return _balance(-1, -y[0], at, lambda d: (mass * d).sum())
 
     return _normal(losses, base, ratio, REAL(lam), cressie_read_of(k))
 
@@ -335,9 +331,37 @@ def cressie_read_radius(losses: ArrayLike, base: ArrayLike | None = None, *, k: 
             level = (mass * power).sum()
             return (power - level) / (1 + level)
 
-        return at(_bisect(-1500, 800, lambda z: (mass * f_of(at(z))).sum() > rho))
+        return _balance(-1500, 800, at, lambda d: (mass * f_of(d)).sum() - rho)
 
     return _normal(losses, base, ratio)
+
+
+def _both(
+    losses: ArrayLike, base: ArrayLike | None, penalised: Answer, ball: Answer, f_of: Function, **given: Any
+) -> Answer:
+    """The penalty form where its weights lie in the ball, else the weights of the radius form with the penalty paid."""
+    p = np.ones(np.size(losses)) if base is None else base
+    if divergence(penalised.weights, p, f_of) <= given["rho"]:
+        return penalised
+    return Answer(ball.value - REAL(given["lam"]) * divergence(ball.weights, p, f_of), ball.weights)
+
+
+def chi_square_both(losses: ArrayLike, base: ArrayLike | None = None, *, lam: Any, rho: Any) -> Answer:
+    """Penalty and radius at once."""
+    forms = chi_square_penalty(losses, base, lam=lam), chi_square_radius(losses, base, rho=rho)
+    return _both(losses, base, *forms, chi_square_of, lam=lam, rho=rho)
+
+
+def kl_both(losses: ArrayLike, base: ArrayLike | None = None, *, lam: Any, rho: Any) -> Answer:
+    """Penalty and radius at once."""
+    forms = kl_penalty(losses, base, lam=lam), kl_radius(losses, base, rho=rho)
+    return _both(losses, base, *forms, kl_of, lam=lam, rho=rho)
+
+
+def cressie_read_both(losses: ArrayLike, base: ArrayLike | None = None, *, k: Any, lam: Any, rho: Any) -> Answer:
+    """Penalty and radius at once."""
+    forms = cressie_read_penalty(losses, base, k=k, lam=lam), cressie_read_radius(losses, base, k=k, rho=rho)
+    return _both(losses, base, *forms, cressie_read_of(k), lam=lam, rho=rho)
 
 
 def total_variation(losses: ArrayLike, base: ArrayLike | None = None, *, rho: Any) -> Answer:
