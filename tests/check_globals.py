@@ -26,7 +26,9 @@ def shared_state(symbols: str) -> list[str]:
 
 
 def main(library: str) -> int:
-    symbols = subprocess.run(["nm", "--demangle", "--format=sysv", library], check=True, capture_output=True, text=True).stdout
+    symbols = subprocess.run(
+        ["nm", "--demangle", "--format=sysv", library], check=True, capture_output=True, text=True
+    ).stdout
     found = shared_state(symbols)
     print(f"{len(found)} shared variables")
     print("\n".join(found))

@@ -114,8 +114,12 @@ def only_bindings_know_python(sources: Sources) -> list[str]:
 
 def only_parallel_names_threads(sources: Sources) -> list[str]:
     others = {p: t for p, t in cpp(sources).items() if p != "csrc/src/parallel.cpp"}
-    others = {p: t.replace('_Pragma("omp simd")', "") for p, t in others.items()}  # a hint to the vectoriser: no threads
-    names = r"#\s*pragma\s+omp|_Pragma\(\s*\"omp|\bomp_\w+|<omp\.h>|<thread>|std::j?thread\b|std::async\b|pthread_create"
+    others = {
+        p: t.replace('_Pragma("omp simd")', "") for p, t in others.items()
+    }  # a hint to the vectoriser: no threads
+    names = (
+        r"#\s*pragma\s+omp|_Pragma\(\s*\"omp|\bomp_\w+|<omp\.h>|<thread>|std::j?thread\b|std::async\b|pthread_create"
+    )
     return matches(others, names, "only csrc/src/parallel.cpp names OpenMP or std::thread")
 
 

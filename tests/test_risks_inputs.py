@@ -170,7 +170,7 @@ def _parameter_cases() -> list[tuple[Any, str]]:
         (lambda: lw.Spectral.exponential(0.0), r"rate must be in \(0, inf\), got 0"),
         (lambda: lw.ChiSquare.from_pearson(radius=-1.0), "radius must be .*, got -1"),
         (lambda: lw.ChiSquare.from_dro(eps=-1.0), "eps must be .*, got -1"),
-        (lambda: lw.ChiSquare.from_deshift(shift_cost=0.0), "shift_cost must be .*, got 0"),
+        (lambda: lw.ChiSquare.from_deshift(shift_cost=0.0, size=10), "shift_cost must be .*, got 0"),
         (lambda: lw.ChiSquare.from_fast_dro(), "size must be finite or reg positive"),
     ]
     return cases

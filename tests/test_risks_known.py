@@ -250,6 +250,13 @@ def test_solution_reports_threshold_price_gap_and_effective_size() -> None:
 
 def test_converters_from_other_conventions_are_their_documented_formulas() -> None:
     assert lw.ChiSquare.from_pearson(radius=1.0) == lw.ChiSquare(radius=0.5)
+    assert lw.ChiSquare.from_dro(eps=1.0) == lw.ChiSquare(radius=0.5)
+    assert lw.ChiSquare.from_fast_dro(size=2.0) == lw.ChiSquare(radius=2.0)
+    assert lw.ChiSquare.from_fast_dro(size=2.0, reg=0.1) == lw.ChiSquare(radius=2.0, penalty=0.1)
+    # (shift_cost/2) sum (q - 1/n)^2 is shift_cost/n times the mean of (n q - 1)^2/2
+    q, cost = np.array([0.5, 0.3, 0.2]), 0.7
+    risk = lw.ChiSquare.from_deshift(shift_cost=cost, size=3)
+    assert risk.penalty_term(q) == pytest.approx(cost / 2 * np.sum((q - 1 / 3) ** 2), rel=1e-14)
     # Pearson's (t - 1)^2 as a penalty is twice the half: the same risk at twice the penalty
     losses, reg = THREE, 0.8
     eta = np.linspace(-5, 3, 800_001)
