@@ -9,8 +9,11 @@ import re
 import subprocess
 import sys
 
-# Set once and never again: the process that owns the thread pool, the number of CPUs, a table of names.
-ALLOWED = re.compile(r"::\(anonymous namespace\)::pool_owner|::resolve_threads\(int\)::cpus|::loss_kind\(.*\)::kinds")
+# Set once and never again, or guarded: the mark of a forked child, the container's quota, the pool of threads, a table of names.
+ALLOWED = re.compile(
+    r"::\(anonymous namespace\)::(forked_child|quota_cpus\(\)::known|team_limit\(\)::limit|Pool::instance\(\)::pool)"
+    r"|::loss_kind\(.*\)::kinds"
+)
 OURS = re.compile(r"(guard variable for )?leeward::")
 WRITABLE = re.compile(r"\.(data|bss|data\.rel\.ro)")
 

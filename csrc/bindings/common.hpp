@@ -9,6 +9,7 @@ namespace leeward::python {
 namespace py = pybind11;
 
 void bind_core(py::module_& m);     // version, threads, draws, real math (for tests and teaching)
+void bind_draws(py::module_& m);   // draws of a stream, called by bind_core
 void bind_risk(py::module_& m);     // Risk
 void bind_oracle(py::module_& m);   // Oracle, LinearOracle, PyOracle
 void bind_descent(py::module_& m);  // Run: the native descent loops

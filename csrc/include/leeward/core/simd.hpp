@@ -5,7 +5,10 @@
 // functors are LEEWARD_INLINE. Contraction is off everywhere, hence each clone returns the same bits.
 #pragma once
 
+#include <cstdint>  // any system header: glibc's defines __GLIBC__, which LEEWARD_CLONES asks for
+
 #if defined(LEEWARD_DISPATCH) && defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
+#define LEEWARD_CLONES_CHOSEN 1
 #define LEEWARD_CLONES __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
 #else
 #define LEEWARD_CLONES
@@ -28,3 +31,10 @@
 #else
 #define LEEWARD_LANES
 #endif
+
+namespace leeward {
+
+// The level the kernels of this build run at here: "baseline", "avx2" or "avx512".
+const char* simd_level();
+
+}  // namespace leeward
