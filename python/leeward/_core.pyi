@@ -2,10 +2,104 @@
 The compiled core of leeward; use the names in the package instead.
 """
 from __future__ import annotations
+import collections.abc
 import numpy
 import numpy.typing
 import typing
-__all__: list[str] = ['Descent', 'Estimator', 'LinearMatrix', 'LinearOracle', 'Minibatch', 'Oracle', 'PyOracle', 'Risk', 'RiskSolution', 'ScoreMemo', 'make_chi_square', 'make_cressie_read', 'make_cvar', 'make_exponential_spectrum', 'make_extremile', 'make_kl', 'make_kl_cvar', 'make_mean', 'make_smoothed_cvar', 'make_step_spectrum', 'make_tilted', 'make_total_variation', 'make_worst', 'parallel_backend', 'prox', 'resolve_threads']
+__all__: list[str] = ['Descent', 'Estimator', 'LinearMatrix', 'LinearOracle', 'Minibatch', 'Oracle', 'PyOracle', 'Risk', 'RiskSolution', 'ScoreMemo', 'draws', 'first_non_finite', 'make_chi_square', 'make_cressie_read', 'make_cvar', 'make_exponential_spectrum', 'make_extremile', 'make_kl', 'make_kl_cvar', 'make_mean', 'make_smoothed_cvar', 'make_step_spectrum', 'make_tilted', 'make_total_variation', 'make_worst', 'parallel_backend', 'prox', 'real_math', 'resolve_threads', 'simd_level', 'sum']
+class real_math:
+    """
+    The core's own real functions, the same bits at each SIMD level.
+    """
+    @staticmethod
+    def exp(x: numpy.typing.NDArray[numpy.float64]) -> numpy.typing.NDArray[numpy.float64]:
+        """
+        e^x
+        """
+    @staticmethod
+    def expm1(x: numpy.typing.NDArray[numpy.float64]) -> numpy.typing.NDArray[numpy.float64]:
+        """
+        e^x - 1
+        """
+    @staticmethod
+    def log(x: numpy.typing.NDArray[numpy.float64]) -> numpy.typing.NDArray[numpy.float64]:
+        """
+        log x
+        """
+    @staticmethod
+    def log1p(x: numpy.typing.NDArray[numpy.float64]) -> numpy.typing.NDArray[numpy.float64]:
+        """
+        log(1 + x)
+        """
+    @staticmethod
+    def sigmoid(x: numpy.typing.NDArray[numpy.float64]) -> numpy.typing.NDArray[numpy.float64]:
+        """
+        1 / (1 + e^-x)
+        """
+    @staticmethod
+    def softplus(x: numpy.typing.NDArray[numpy.float64]) -> numpy.typing.NDArray[numpy.float64]:
+        """
+        log(1 + e^x)
+        """
+class draws:
+    """
+    Draws of the stream named by (seed, purpose, step).
+    """
+    @staticmethod
+    def below(seed: typing.SupportsInt | typing.SupportsIndex, purpose: typing.SupportsInt | typing.SupportsIndex, step: typing.SupportsInt | typing.SupportsIndex, n: typing.SupportsInt | typing.SupportsIndex, count: typing.SupportsInt | typing.SupportsIndex, first: typing.SupportsInt | typing.SupportsIndex = 0) -> numpy.typing.NDArray[numpy.int64]:
+        """
+        Uniform integers in [0, n).
+        """
+    @staticmethod
+    def geometric(seed: typing.SupportsInt | typing.SupportsIndex, purpose: typing.SupportsInt | typing.SupportsIndex, step: typing.SupportsInt | typing.SupportsIndex, mean: typing.SupportsFloat | typing.SupportsIndex, count: typing.SupportsInt | typing.SupportsIndex, first: typing.SupportsInt | typing.SupportsIndex = 0) -> numpy.typing.NDArray[numpy.int64]:
+        """
+        Geometric from 0 with this mean.
+        """
+    @staticmethod
+    def level(seed: typing.SupportsInt | typing.SupportsIndex, purpose: typing.SupportsInt | typing.SupportsIndex, step: typing.SupportsInt | typing.SupportsIndex, j_max: typing.SupportsInt | typing.SupportsIndex, count: typing.SupportsInt | typing.SupportsIndex, first: typing.SupportsInt | typing.SupportsIndex = 0) -> numpy.typing.NDArray[numpy.int64]:
+        """
+        J with P(J = j) = 2^-j for j < j_max and P(J = j_max) = 2^-(j_max - 1).
+        """
+    @staticmethod
+    def normal(seed: typing.SupportsInt | typing.SupportsIndex, purpose: typing.SupportsInt | typing.SupportsIndex, step: typing.SupportsInt | typing.SupportsIndex, count: typing.SupportsInt | typing.SupportsIndex, first: typing.SupportsInt | typing.SupportsIndex = 0) -> numpy.typing.NDArray[numpy.float64]:
+        """
+        Standard normals.
+        """
+    @staticmethod
+    def normal_moments(seed: typing.SupportsInt | typing.SupportsIndex, purpose: typing.SupportsInt | typing.SupportsIndex, step: typing.SupportsInt | typing.SupportsIndex, count: typing.SupportsInt | typing.SupportsIndex) -> typing.Annotated[list[float], "FixedSize(4)"]:
+        """
+        Means of z, z^2, z^3 and z^4 of the first draws.
+        """
+    @staticmethod
+    def open_uniform(seed: typing.SupportsInt | typing.SupportsIndex, purpose: typing.SupportsInt | typing.SupportsIndex, step: typing.SupportsInt | typing.SupportsIndex, count: typing.SupportsInt | typing.SupportsIndex, first: typing.SupportsInt | typing.SupportsIndex = 0) -> numpy.typing.NDArray[numpy.float64]:
+        """
+        Uniforms in (0, 1).
+        """
+    @staticmethod
+    def permutation(seed: typing.SupportsInt | typing.SupportsIndex, purpose: typing.SupportsInt | typing.SupportsIndex, step: typing.SupportsInt | typing.SupportsIndex, n: typing.SupportsInt | typing.SupportsIndex, count: typing.SupportsInt | typing.SupportsIndex, first: typing.SupportsInt | typing.SupportsIndex = 0) -> numpy.typing.NDArray[numpy.int64]:
+        """
+        Elements first, ..., first + count - 1 of the stream's permutation of [0, n).
+        """
+    @staticmethod
+    def philox(counter: typing.Annotated[collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], "FixedSize(4)"], key: typing.Annotated[collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], "FixedSize(2)"]) -> typing.Annotated[list[int], "FixedSize(4)"]:
+        """
+        One Philox 4x32-10 block.
+        """
+    @staticmethod
+    def uniform(seed: typing.SupportsInt | typing.SupportsIndex, purpose: typing.SupportsInt | typing.SupportsIndex, step: typing.SupportsInt | typing.SupportsIndex, count: typing.SupportsInt | typing.SupportsIndex, first: typing.SupportsInt | typing.SupportsIndex = 0) -> numpy.typing.NDArray[numpy.float64]:
+        """
+        Uniforms in [0, 1).
+        """
+    @staticmethod
+    def weighted(seed: typing.SupportsInt | typing.SupportsIndex, purpose: typing.SupportsInt | typing.SupportsIndex, step: typing.SupportsInt | typing.SupportsIndex, weights: numpy.typing.NDArray[numpy.float64], count: typing.SupportsInt | typing.SupportsIndex, first: typing.SupportsInt | typing.SupportsIndex = 0) -> numpy.typing.NDArray[numpy.int64]:
+        """
+        Integers with probabilities in proportion to the weights.
+        """
+    @staticmethod
+    def words(seed: typing.SupportsInt | typing.SupportsIndex, purpose: typing.SupportsInt | typing.SupportsIndex, step: typing.SupportsInt | typing.SupportsIndex, count: typing.SupportsInt | typing.SupportsIndex, first: typing.SupportsInt | typing.SupportsIndex = 0) -> numpy.typing.NDArray[numpy.uint64]:
+        """
+        Random 64-bit words.
+        """
 class RiskSolution:
     """
     The answer of Risk.solve: the value, the worst-case weights and how they were found.
@@ -124,6 +218,16 @@ class Descent:
     @property
     def work(self) -> tuple[int, int]:
         ...
+@typing.overload
+def first_non_finite(x: numpy.typing.NDArray[numpy.float64], threads: typing.SupportsInt | typing.SupportsIndex = 0) -> int:
+    """
+    Position of the first infinite or NaN element, or -1.
+    """
+@typing.overload
+def first_non_finite(x: numpy.typing.NDArray[numpy.float32], threads: typing.SupportsInt | typing.SupportsIndex = 0) -> int:
+    """
+    Position of the first infinite or NaN element, or -1.
+    """
 def make_chi_square(penalty: typing.SupportsFloat | typing.SupportsIndex, radius: typing.SupportsFloat | typing.SupportsIndex) -> Risk:
     ...
 def make_cressie_read(order: typing.SupportsFloat | typing.SupportsIndex, penalty: typing.SupportsFloat | typing.SupportsIndex, radius: typing.SupportsFloat | typing.SupportsIndex) -> Risk:
@@ -151,9 +255,27 @@ def make_total_variation(radius: typing.SupportsFloat | typing.SupportsIndex) ->
 def make_worst() -> Risk:
     ...
 def parallel_backend() -> str:
-    ...
+    """
+    What parallel blocks run on.
+    """
 def prox(kind: typing.SupportsInt | typing.SupportsIndex, first: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], second: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], v: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], step: typing.SupportsFloat | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.float64]:
     ...
 def resolve_threads(requested: typing.SupportsInt | typing.SupportsIndex) -> int:
-    ...
+    """
+    Threads a call may use; a request of 0 is the default.
+    """
+def simd_level() -> str:
+    """
+    The level the kernels run at: 'baseline', 'avx2' or 'avx512'.
+    """
+@typing.overload
+def sum(x: numpy.typing.NDArray[numpy.float64], threads: typing.SupportsInt | typing.SupportsIndex = 0) -> float:
+    """
+    Sum in double by fixed lanes and a fixed tree over blocks.
+    """
+@typing.overload
+def sum(x: numpy.typing.NDArray[numpy.float32], threads: typing.SupportsInt | typing.SupportsIndex = 0) -> float:
+    """
+    Sum in double by fixed lanes and a fixed tree over blocks.
+    """
 __version__: str
