@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from leeward import _arrays, _core
+from leeward._threads import thread_request
 from leeward.losses import Loss, Softmax, get_loss
-from leeward.oracles._base import Oracle, strength, thread_request
+from leeward.oracles._base import Oracle, strength
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
