@@ -104,7 +104,9 @@ def compare(case: Case, rounds: int) -> list[tuple[int, list[float]]]:
                 spent = [seconds(call) for call in calls]
             if k > 0:  # the first round warms up
                 times[threads].append(spent)
-    return [(threads, [statistics.median(column) for column in zip(*times[threads], strict=True)]) for threads in (1, 2)]
+    return [
+        (threads, [statistics.median(column) for column in zip(*times[threads], strict=True)]) for threads in (1, 2)
+    ]
 
 
 def main() -> int:
