@@ -251,7 +251,7 @@ class Tilted(Risk):
 
     Notes
     -----
-    ``multiplier`` is 1 / |t|. Source: Li, Beirami, Sanjabi and Smith, Tilted empirical risk minimization, 2021.
+    ``multiplier`` is ``1 / |t|``. Source: Li, Beirami, Sanjabi and Smith, Tilted empirical risk minimization, 2021.
 
     Examples
     --------
