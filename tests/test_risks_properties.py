@@ -24,7 +24,7 @@ each = pytest.mark.parametrize("spec", SPECS, ids=IDS)
 each_index = pytest.mark.parametrize("index", range(COUNT), ids=IDS)
 CONVEX = [spec for spec in SPECS if not (isinstance(spec.risk, lw.Tilted) and spec.lam < 0)]
 convex = pytest.mark.parametrize("spec", CONVEX, ids=repr)
-few = settings(max_examples=30, deadline=None, derandomize=True)
+few = settings(max_examples=20, deadline=None, derandomize=True)
 
 # multiples of 1/8: sums and shifts are exact, ties are frequent
 number = st.integers(-4000, 4000).map(lambda i: i / 8) | st.integers(-3, 3).map(float)
