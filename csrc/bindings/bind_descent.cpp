@@ -86,7 +86,8 @@ bool advance(Descent& descent, std::int64_t steps, double seconds, int threads) 
 
 py::dict state(Descent& descent) {
   py::dict all;
-  all["steps"] = py::array_t<std::int64_t>(1, std::vector<std::int64_t>{descent.steps()}.data());
+  const std::int64_t steps[2] = {descent.steps(), descent.origin()};
+  all["steps"] = py::array_t<std::int64_t>(2, steps);
   all["vectors"] = array_of(descent.vectors().data(), static_cast<std::int64_t>(descent.vectors().size()));
   all["mean"] = array_of(descent.mean().data(), static_cast<std::int64_t>(descent.mean().size()));
   const Schedule& s = descent.schedule();
@@ -98,10 +99,10 @@ py::dict state(Descent& descent) {
 void restore(Descent& descent, const Integers& steps, const Doubles& vectors, const Doubles& mean, const Doubles& schedule) {
   const double* const v = input(vectors, static_cast<std::int64_t>(descent.vectors().size()), "vectors");
   const double* const a = input(mean, static_cast<std::int64_t>(descent.mean().size()), "mean");
-  if (steps.size() != 1 || schedule.size() != 2) throw py::value_error("steps must hold 1 number and schedule 2");
+  if (steps.size() != 2 || schedule.size() != 2) throw py::value_error("steps and schedule must hold 2 numbers each");
   std::copy(v, v + descent.vectors().size(), descent.vectors().begin());
   std::copy(a, a + descent.mean().size(), descent.mean().begin());
-  descent.set_steps(steps.data()[0]);
+  descent.set_steps(steps.data()[0], steps.data()[1]);
   descent.schedule().step = schedule.data()[0];
   descent.schedule().period = schedule.data()[1];
 }

@@ -28,17 +28,18 @@ bool Descent::advance(std::int64_t steps, double seconds, Resources& use) {
   double* g = direction_.data();
   for (std::int64_t i = 0; i < steps; ++i) {
     if (use.monitor != nullptr) use.monitor->poll();
-    const double* w = update_->query(t_);
+    const std::int64_t t = t_ - origin_;
+    const double* w = update_->query(t);
     const Estimate e = estimator_->direction(w, static_cast<std::uint64_t>(t_), g, use);
     done_.losses += e.losses;
     done_.gradients += e.gradients;
     if (!e.finite) return false;
     if (settings_.l2 != 0.0)
       for (std::int64_t j = 0; j < settings_.penalised; ++j) g[j] += settings_.l2 * w[j];
-    update_->move({.direction = g, .step = settings_.schedule.at(t_), .t = t_, .metric = metric, .domain = &domain_});
+    update_->move({.direction = g, .step = settings_.schedule.at(t), .t = t, .metric = metric, .domain = &domain_});
     ++t_;
     ++done_.steps;
-    average_.add(update_->iterate(), t_);
+    average_.add(update_->iterate(), t + 1);
     if (std::chrono::duration<double>(Clock::now() - begin).count() >= seconds) break;
   }
   return true;

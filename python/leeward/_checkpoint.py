@@ -131,10 +131,10 @@ def _read(path: Path, identity: dict[str, str]) -> Arrays | None:
     if not path.exists():
         return None
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as handle, np.load(handle, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         header = json.loads(arrays.pop("header").tobytes())
-    except (OSError, ValueError, KeyError, BadZipFile, UnicodeDecodeError) as problem:
+    except (OSError, EOFError, ValueError, KeyError, BadZipFile) as problem:
         raise ValueError(f"checkpoint {str(path)!r} is not a leeward checkpoint: {problem}") from problem
     if header.pop("format", None) != _FORMAT:
         raise ValueError(f"checkpoint {str(path)!r} has another format than {_FORMAT}")

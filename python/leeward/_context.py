@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from leeward._checkpoint import CheckpointStore
+from leeward._points import Point, State, StopRun, certified_gap, pack, unpack
 from leeward.result import Result, Status
 from leeward.trace import Trace
 
@@ -35,38 +35,6 @@ __all__ = ["RunContext", "State", "StopRun"]
 
 # An objective this many times max(|P(w0)|, 1) above its start has exploded.
 _EXPLODED = 1e4
-
-
-class StopRun(Exception):
-    """Ends a run from inside ``record``; carries the status and the reason as a clause."""
-
-    def __init__(self, status: Status, reason: str) -> None:
-        super().__init__(reason)
-        self.status = status
-        self.reason = reason
-
-
-@dataclass(frozen=True)
-class State:
-    """What a callback sees: one recorded point. ``w`` is read-only and stays valid."""
-
-    step: int
-    passes: float
-    w: Vector
-    objective: float
-    gap: float | None
-    gradient_norm: float
-    trace: Trace
-
-
-@dataclass(frozen=True)
-class _Point:
-    w: Vector
-    objective: float
-    gap: float | None
-    gradient_norm: float
-    evaluation: Evaluation | None
-    step: int
 
 
 class RunContext:
@@ -108,14 +76,19 @@ class RunContext:
         self.losses = self.gradients = 0
         self._seconds, self._since, self._paused = 0.0, time.perf_counter(), 0
         self._first: float | None = None
-        self._last: _Point | None = None
-        self._best: _Point | None = None
+        self._last: Point | None = None
+        self._best: Point | None = None
         self._kept = -math.inf  # passes at the last kept row
         self._calls = 0
         self._stop: tuple[Status, str] | None = None
-        self._end: _Point | None = None
+        self._end: Point | None = None
         identity = {} if checkpoint is None else self._identity()
         self.checkpoint = CheckpointStore(checkpoint, identity, self._own_state)
+
+    @property
+    def last_step(self) -> int:
+        """Step of the last recorded point, -1 before the first."""
+        return -1 if self._last is None else self._last.step
 
     # What the run has cost.
 
@@ -220,7 +193,7 @@ class RunContext:
             step = self._calls if step is None else step
             self._calls += 1
             objective = self.objective(w, value)
-            point = _Point(w.copy(), objective, gap, gradient_norm, evaluation, step)
+            point = Point(w.copy(), objective, gap, gradient_norm, evaluation, step)
             point.w.flags.writeable = False
             stop = self._judge(point)
             if self._wanted(step) or final or stop is not None:
@@ -249,7 +222,7 @@ class RunContext:
         norm = math.nan if evaluation is None else self.gradient_norm(w, evaluation.gradient)
         value = math.nan if evaluation is None else self.objective(w, evaluation.value)
         step = self._calls if self._last is None else self._last.step
-        self._end = _Point(w.copy(), value, gap, norm, evaluation, step)
+        self._end = Point(w.copy(), value, gap, norm, evaluation, step)
         self._stop = (status, reason)
 
     def stopped(self, stop: StopRun) -> None:
@@ -305,17 +278,12 @@ class RunContext:
         self._seconds, self._since = float(own["clock"][0]), time.perf_counter()
         self._kept, first = float(own["clock"][1]), float(own["clock"][2])
         self._first = None if math.isnan(first) else first
-        for name in ("last", "best"):
-            if f"{name}.w" in own:
-                objective, gap, norm, step = own[f"{name}.numbers"]
-                known = None if math.isnan(gap) else float(gap)
-                point = _Point(own[f"{name}.w"], float(objective), known, float(norm), None, int(step))
-                setattr(self, f"_{name}", point)
+        self._last, self._best = unpack("last", own), unpack("best", own)
         return True
 
     # Inside.
 
-    def _judge(self, point: _Point) -> tuple[Status, str] | None:
+    def _judge(self, point: Point) -> tuple[Status, str] | None:
         if not (math.isfinite(point.objective) and math.isfinite(point.gradient_norm)):
             return Status.NON_FINITE, f"the objective or its gradient is not finite at step {point.step}"
         if self._first is None:
@@ -341,7 +309,7 @@ class RunContext:
             return self.passes - self._kept >= 1.0 - 1e-9
         return step % (1 if self.trace_every == "step" else int(self.trace_every)) == 0
 
-    def _append(self, point: _Point) -> None:
+    def _append(self, point: Point) -> None:
         self._kept = self.passes
         self.trace.append(
             steps=point.step,
@@ -373,17 +341,13 @@ class RunContext:
         }
 
     def _own_state(self) -> Arrays:
-        own: Arrays = {
+        return {
             "trace": self.trace.to_array(),
             "counts": np.array([self.losses, self.gradients, self._calls]),
             "clock": np.array([self.seconds, self._kept, math.nan if self._first is None else self._first]),
+            **pack("last", self._last),
+            **pack("best", self._best),
         }
-        for name, point in (("last", self._last), ("best", self._best)):
-            if point is not None:
-                gap = math.nan if point.gap is None else point.gap
-                own[f"{name}.w"] = point.w
-                own[f"{name}.numbers"] = np.array([point.objective, gap, point.gradient_norm, point.step])
-        return own
 
 
 class _Paused:
@@ -401,15 +365,3 @@ class _Paused:
         c._paused -= 1
         if c._paused == 0:
             c._since = time.perf_counter()
-
-
-def certified_gap(
-    problem: Robust, w: Vector, evaluation: Evaluation | None, domain: Domain | None, threads: int | None
-) -> float | None:
-    """The certificate's gap, never negative; None where none exists."""
-    try:
-        from leeward._certificate import certify
-    except ImportError:
-        return None
-    gap = certify(problem, w, evaluation=evaluation, domain=domain, threads=threads).gap
-    return None if gap is None or not math.isfinite(gap) else max(float(gap), 0.0)

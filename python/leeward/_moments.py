@@ -28,7 +28,9 @@ def column_moments(model: LinearModel, base: Vector | None) -> Vector:
     p = np.full(n, 1.0 / n) if base is None else base
     if isinstance(X, Csr):
         weight = np.repeat(p, np.diff(X.indptr))
-        return np.bincount(X.indices[: len(weight)], weights=weight * _squares(X.data[: len(weight)]), minlength=d)
+        return np.bincount(
+            X.indices[: len(weight)], weights=weight * _squares(X.data[: len(weight)]), minlength=d
+        ).astype(np.float64, copy=False)
     total = np.zeros(d)
     for first, last in _blocks(n, d):
         total += p[first:last] @ _squares(X[first:last])
@@ -43,7 +45,7 @@ def row_norms(model: LinearModel, metric: Vector | None, wanted: NDArray[np.bool
     if isinstance(X, Csr):
         entry = _squares(X.data[: X.indptr[-1]]) * m[X.indices[: X.indptr[-1]]]
         rows = np.repeat(np.arange(n), np.diff(X.indptr))
-        norms = np.bincount(rows, weights=entry, minlength=n)
+        norms: Vector = np.bincount(rows, weights=entry, minlength=n).astype(np.float64, copy=False)
     else:
         norms = np.empty(n)
         for first, last in _blocks(n, d):
@@ -57,4 +59,5 @@ def _blocks(n: int, d: int) -> list[tuple[int, int]]:
 
 
 def _squares(values: NDArray[Any]) -> Vector:
-    return np.square(values, dtype=np.float64)
+    squares: Vector = np.square(values, dtype=np.float64)
+    return squares

@@ -260,7 +260,8 @@ class _Groups:
         self.number.flags.writeable = False
 
     def means(self, losses: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.bincount(self._bin, weights=self._share * losses, minlength=self.count)
+        means = np.bincount(self._bin, weights=self._share * losses, minlength=self.count)
+        return means.astype(np.float64, copy=False)
 
     def spread(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         return weights[self._bin] * self._share
@@ -269,7 +270,7 @@ class _Groups:
 def _normalised(sample_weight: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
     if sample_weight is None:
         return None
-    base = sample_weight / sample_weight.sum()
+    base: NDArray[np.float64] = sample_weight / sample_weight.sum()
     base.flags.writeable = False
     return base
 

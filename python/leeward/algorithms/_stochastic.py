@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from leeward._context import StopRun
-from leeward.algorithms._steps import choose_step
+from leeward.algorithms._steps import Place, choose_step, scaling
 from leeward.algorithms.estimators import Estimator
 from leeward.result import Status
 
@@ -66,7 +66,7 @@ class _Run:
         self.automatic = settings.step is None
         self.batch = settings.estimator.cost(self.problem)
         self.per_pass = max(1, math.ceil(self.problem.size / self.batch))
-        estimator = settings.estimator.start(self.problem, context.seed)
+        self.settings, self.estimator = settings, settings.estimator.start(self.problem, context.seed)
         saved = context.checkpoint.load()
         if saved is None:
             self._record(context.w0, context.initial, 0)
@@ -76,13 +76,20 @@ class _Run:
             step, period = (float(v) for v in saved["schedule"])
             metric = saved["metric"] if saved["metric"].size else None
         elif settings.step is None:
-            step, period, metric = choose_step(context, estimator, settings.momentum, self.per_pass, settings.update)
+            metric = scaling(self.problem, context.domain)
+            step, period = self._chosen(context.w0, context.initial, metric, 0)
         else:
             step, period, metric = float(settings.step), float(self.per_pass), None
         self.metric = metric
-        self.cuts = 0 if saved is None else int(saved["cuts"][0])
+        self.cuts, self.pending, self.review = 0, False, 1.0
+        if saved is not None:
+            self.cuts, self.pending, self.review = (
+                int(saved["cuts"][0]),
+                bool(saved["cuts"][1]),
+                float(saved["cuts"][2]),
+            )
         self.descent = self.problem.descent(
-            estimator,
+            self.estimator,
             settings.update,
             context.w0,
             momentum=settings.momentum,
@@ -102,6 +109,8 @@ class _Run:
         context = self.context
         try:
             context.raise_if_done()
+            if self.pending and context.last_step != self.descent.steps:
+                self._look()
             while True:
                 if self._advance_to(self._next_point()):
                     self._look()
@@ -136,9 +145,14 @@ class _Run:
             if not finite:
                 self._back(Status.NON_FINITE, f"a loss of the batch of step {self.descent.steps} is not finite")
                 return False
-            if c.checkpoint.due():
-                c.checkpoint.save(self._state())
+            # A run taken up from a save at the target itself must still record it.
+            self.pending = bool(self.descent.steps == target)
+            self._save_if_due()
         return True
+
+    def _save_if_due(self) -> None:
+        if self.context.checkpoint.due():
+            self.context.checkpoint.save(self._state())
 
     def _count(self) -> None:
         losses, gradients = self.descent.work
@@ -160,6 +174,36 @@ class _Run:
             return
         self.good = self.descent.state()
         self._record(w, evaluation, int(self.descent.steps))
+        self.pending = False
+        if self.automatic and self.cuts == 0 and c.passes >= self.review:
+            self._review(w, evaluation)
+        self._save_if_due()
+
+    def _review(self, w: NDArray[np.float64], evaluation: Evaluation) -> None:
+        """Chooses the step anew after 1, 2, 4, ... passes, and takes it when it is much larger: far from the optimum the curvature
+        of a risk can be far above what it is near it. AC-SA, whose weights rest on its step, starts anew from the answer."""
+        while self.review <= self.context.passes:
+            self.review *= 2.0
+        step, _ = self._chosen(w, evaluation, self.metric, int(self.descent.steps))
+        state = self.descent.state()
+        if step < 1.5 * state["schedule"][0]:
+            return
+        state["schedule"][0] = step
+        if self.settings.update == "acsa":
+            state["vectors"] = np.tile(w, len(state["vectors"]) // len(w))
+            state["steps"][1] = state["steps"][0]
+        self.descent.restore(**state)
+        self.good = self.descent.state()
+
+    def _chosen(
+        self, w: NDArray[np.float64], evaluation: Evaluation, metric: NDArray[np.float64] | None, draw: int
+    ) -> tuple[float, float]:
+        """The default step here, and the period of its decay."""
+        place = Place(self.problem, w, evaluation, self.estimator, self.context.threads, metric, draw)
+        step, period, cost = choose_step(place, self.settings.momentum, self.per_pass, self.settings.update)
+        self.context.count_losses(cost)
+        self.context.count_gradients(cost)
+        return step, period
 
     def _ceiling(self) -> float:
         """An objective above this calls for a smaller step."""
@@ -185,7 +229,7 @@ class _Run:
     def _state(self) -> dict[str, NDArray[Any]]:
         state = dict(self.descent.state())
         state["metric"] = np.zeros(0) if self.metric is None else self.metric
-        state["cuts"] = np.array([self.cuts])
+        state["cuts"] = np.array([self.cuts, self.pending, self.review])
         if self.automatic:
             state |= {f"good.{k}": v for k, v in self.good.items()}
         return state

@@ -1,7 +1,7 @@
 // The one loop of the stochastic algorithms: estimator -> l2 term -> update -> average, for a stretch of steps.
 //
-// The state is the step number, the update's vectors and the average, and nothing else: a run cut into stretches, or taken up
-// from a checkpoint, gives the same bits as one stretch. Nothing is allocated inside the loop.
+// The state is two step numbers, the update's vectors and the average, and nothing else: a run cut into stretches, or taken
+// up from a checkpoint, gives the same bits as one stretch. Nothing is allocated inside the loop.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +39,12 @@ class Descent {
   const double* answer() const { return average_.active() ? average_.mean().data() : update_->iterate(); }
   std::int64_t dim() const { return update_->dim(); }
 
-  // For checkpoints and for going back: the step number and the vectors.
-  void set_steps(std::int64_t t) { t_ = t; }
+  // For checkpoints and for going back: the step number, the step at which schedule and average began, the vectors.
+  void set_steps(std::int64_t t, std::int64_t origin) {
+    t_ = t;
+    origin_ = origin;
+  }
+  std::int64_t origin() const { return origin_; }
   std::vector<double>& vectors() { return update_->state(); }
   std::vector<double>& mean() { return average_.mean(); }
   Schedule& schedule() { return settings_.schedule; }
@@ -52,7 +56,7 @@ class Descent {
   DescentSettings settings_;
   Average average_;
   std::vector<double> direction_;
-  std::int64_t t_ = 0;
+  std::int64_t t_ = 0, origin_ = 0;
   Work done_;
 };
 
