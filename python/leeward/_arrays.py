@@ -76,7 +76,9 @@ def matrix(X: Any, name: str = "X") -> NDArray[Any] | Csr:
 
 
 def _is_sparse(X: Any) -> bool:
-    sparse = sys.modules.get("scipy.sparse")  # where it was never imported there is no sparse matrix; importing it is slow
+    sparse = sys.modules.get(
+        "scipy.sparse"
+    )  # where it was never imported there is no sparse matrix; importing it is slow
     return sparse is not None and bool(sparse.issparse(X))
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["Place", "choose_step", "scaling"]
+__all__ = ["Choice", "Place", "choose_step", "scaling"]
 
 _PROBES = 8  # batches drawn at the start
 _HALVINGS = 60
@@ -60,20 +60,31 @@ class Place:
         return direction, value + 0.5 * l2 * float(coef @ coef), cost, finite
 
 
-def choose_step(place: Place, momentum: float, per_pass: int, update: str) -> tuple[float, float, int]:
-    """Step size, period of its decay in steps (infinite: no decay), and the component losses spent on the choice."""
+@dataclass(frozen=True)
+class Choice:
+    """A step size, the number of steps after which it decays, the relative noise of directions, and the cost of choosing."""
+
+    step: float
+    period: float  # infinite: no decay
+    noise: float
+    cost: int
+
+
+def choose_step(place: Place, momentum: float, per_pass: int, update: str) -> Choice:
+    """The default step of an update at a place."""
     problem = place.problem
     count = min(_PROBES, max(2, problem.size // (8 * place.estimator.size)))
     probes = [place.probe(place.w, k) for k in range(count)]
     curvature = _curvature(place)
     step, cost = _descent_step(place, probes, curvature)
     cost += sum(p[2] for p in probes)
-    noisy = _noisy(probes, place.metric)
+    noise = _noise(probes, place.metric)
     if update == "acsa":
-        # step_t / theta_t then falls as step sqrt(m/t) in the end, like the step of SGD.
-        return 0.5 * step, 2.5 * per_pass ** (1.0 / 3.0) if noisy else math.inf, cost
-    period = float(per_pass) if noisy or not problem.smooth else math.inf
-    return (1.0 - momentum) * step, period, cost
+        # step_t / theta_t then falls as step sqrt(m/t) in the end, like the step of SGD; later where noise is small.
+        period = 2.5 * per_pass ** (1.0 / 3.0) * max(1.0, 1.0 / noise) if noise > 0 else math.inf
+        return Choice(0.5 * step, period, noise, cost)
+    period = float(per_pass) if noise > 0 or not problem.smooth else math.inf
+    return Choice((1.0 - momentum) * step, period, noise, cost)
 
 
 def scaling(problem: Robust, domain: Domain | None) -> Vector | None:
@@ -167,7 +178,12 @@ def _sample_curvatures(place: Place, bound: float) -> tuple[Vector, float]:
     return (h + own if np.isfinite(own).all() else h), growth
 
 
-def _noisy(probes: list[tuple[Vector, float, int, bool]], metric: Vector | None) -> bool:
-    """Whether directions differ from draw to draw."""
+def _noise(probes: list[tuple[Vector, float, int, bool]], metric: Vector | None) -> float:
+    """Variance of the directions over the square of their mean; 0 when they do not differ from draw to draw."""
     fine = [p[0] for p in probes if p[3]]
-    return any(_square(v - fine[0], metric) > 1e-20 * _square(fine[0], metric) for v in fine[1:])
+    if len(fine) < 2:
+        return 0.0
+    mean = np.mean(fine, axis=0)
+    variance = sum(_square(v - mean, metric) for v in fine) / (len(fine) - 1)
+    signal = _square(mean, metric)
+    return variance / signal if variance > 1e-20 * signal else 0.0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from leeward._context import StopRun
-from leeward.algorithms._steps import Place, choose_step, scaling
+from leeward.algorithms._steps import Choice, Place, choose_step, scaling
 from leeward.algorithms.estimators import Estimator
 from leeward.result import Status
 
@@ -77,7 +77,8 @@ class _Run:
             metric = saved["metric"] if saved["metric"].size else None
         elif settings.step is None:
             metric = scaling(self.problem, context.domain)
-            step, period = self._chosen(context.w0, context.initial, metric, 0)
+            choice = self._chosen(context.w0, context.initial, metric, 0)
+            step, period = choice.step, choice.period
         else:
             step, period, metric = float(settings.step), float(self.per_pass), None
         self.metric = metric
@@ -180,15 +181,22 @@ class _Run:
         self._save_if_due()
 
     def _review(self, w: NDArray[np.float64], evaluation: Evaluation) -> None:
-        """Chooses the step anew after 1, 2, 4, ... passes, and takes it when it is much larger: far from the optimum the curvature
-        of a risk can be far above what it is near it. AC-SA, whose weights rest on its step, starts anew from the answer."""
+        """Chooses the step anew after 1, 2, 4, ... passes, and takes it when it is much larger.
+
+        Far from the optimum the curvature of a risk can be far above what it is near it. AC-SA starts anew from the answer
+        each time (its damping falls as 1/t, so early noise would be forgotten very slowly), at a step divided by
+        ``sqrt(1 + r t/m)``, m the steps a pass and r <= 1 the relative variance of the directions.
+        """
         while self.review <= self.context.passes:
             self.review *= 2.0
-        step, _ = self._chosen(w, evaluation, self.metric, int(self.descent.steps))
+        now = int(self.descent.steps)
+        choice = self._chosen(w, evaluation, self.metric, now)
         state = self.descent.state()
-        if step < 1.5 * state["schedule"][0]:
-            return
-        state["schedule"][0] = step
+        if self.settings.update == "acsa" and choice.noise > 0:
+            fall = math.sqrt(1.0 + min(1.0, choice.noise) * now / self.per_pass)
+            state["schedule"][:] = choice.step / fall, choice.period
+        elif choice.step > 1.5 * state["schedule"][0]:
+            state["schedule"][0] = choice.step
         if self.settings.update == "acsa":
             state["vectors"] = np.tile(w, len(state["vectors"]) // len(w))
             state["steps"][1] = state["steps"][0]
@@ -197,13 +205,13 @@ class _Run:
 
     def _chosen(
         self, w: NDArray[np.float64], evaluation: Evaluation, metric: NDArray[np.float64] | None, draw: int
-    ) -> tuple[float, float]:
-        """The default step here, and the period of its decay."""
+    ) -> Choice:
+        """The default step here."""
         place = Place(self.problem, w, evaluation, self.estimator, self.context.threads, metric, draw)
-        step, period, cost = choose_step(place, self.settings.momentum, self.per_pass, self.settings.update)
-        self.context.count_losses(cost)
-        self.context.count_gradients(cost)
-        return step, period
+        choice = choose_step(place, self.settings.momentum, self.per_pass, self.settings.update)
+        self.context.count_losses(choice.cost)
+        self.context.count_gradients(choice.cost)
+        return choice
 
     def _ceiling(self) -> float:
         """An objective above this calls for a smaller step."""
@@ -222,8 +230,16 @@ class _Run:
         if not self.automatic or self.cuts >= _CUTS:
             raise StopRun(status, f"{reason}: the step is too large")
         self.cuts += 1
-        step = float(self.descent.state()["schedule"][0]) / 4.0
-        self.descent.restore(**{**self.good, "schedule": np.array([step, self.good["schedule"][1]])})
+        state = {name: values.copy() for name, values in self.good.items()}
+        state["schedule"][0] = float(self.descent.state()["schedule"][0]) / 4.0
+        # What came of the large step must go: momentum, and AC-SA's second sequence.
+        d = self.problem.dim
+        state["vectors"][d:] = 0.0
+        if self.settings.update == "acsa":
+            state["vectors"] = np.tile(state["vectors"][:d], 3)
+            state["steps"][1] = state["steps"][0]
+        self.descent.restore(**state)
+        self.good = self.descent.state()
         self.context.raise_if_done()
 
     def _state(self) -> dict[str, NDArray[Any]]:

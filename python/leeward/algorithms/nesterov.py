@@ -36,9 +36,10 @@ class Nesterov(Algorithm):
     estimator : Estimator, default ``Minibatch(64)``
         The source of directions.
     step : float, optional
-        Step size, constant when given. By default it comes from the data as for :class:`SGD`; in the form "acsa" it then also
-        falls as ``(1 + t/t0)^(-3/2)`` with ``t0 = 2.5 m^(1/3)``, m the steps a pass, so that ``step_t/theta_t`` falls as
-        ``1/sqrt(t)`` in the end; it is constant when directions do not differ from draw to draw (the full batch).
+        Step size, constant when given. By default it comes from the data as for :class:`SGD`. In the form "acsa" it then
+        also falls as ``(1 + t/t0)^(-3/2)`` with ``t0 = 2.5 m^(1/3)/r``, m the steps a pass and r <= 1 the relative variance
+        of the directions, so that ``step_t/theta_t`` falls as ``1/sqrt(t)`` in the end (it is constant when directions do
+        not differ from draw to draw), and after 1, 2, 4, ... passes the iteration starts anew from y.
     form : "acsa" or "momentum", default "acsa"
         Which iteration.
     momentum : float in [0, 1), default 0.9
