@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 
-# Set once and never again, or guarded: the mark of a forked child, the container's quota, the pool of threads, a table of names.
+# Set once, or guarded: the mark of a forked child, the container's quota, the pool of threads, a table of names.
 ALLOWED = re.compile(
     r"::\(anonymous namespace\)::(forked_child|quota_cpus\(\)::known|team_limit\(\)::limit|Pool::instance\(\)::pool)"
     r"|::loss_kind\(.*\)::kinds"
