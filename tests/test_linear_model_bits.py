@@ -71,7 +71,7 @@ def test_remembered_scores_do_not_change_a_bit(shape, loss):
     fresh = model.gradient(w, q)  # computes the scores of w
     model.losses(w)
     np.testing.assert_array_equal(model.gradient(w, q), fresh)  # remembers them
-    np.testing.assert_array_equal(model.losses(w), lw.LinearModel(*data_of(model), loss=loss).losses(w))
+    np.testing.assert_array_equal(model.losses(w), lw.LinearModel(*data_of(model), loss).losses(w))
     sparse_weights = q * (rng.random(q.size) < 0.01)
     with_memo = model.gradient(w, sparse_weights)
     model.losses(other)
@@ -88,7 +88,7 @@ def test_a_point_that_differs_in_one_bit_has_its_own_scores():
     model.losses(w)
     near = w.copy()
     near[3] = np.nextafter(near[3], np.inf)
-    expected = lw.LinearModel(*data_of(model), loss="huber").gradient(near, q)
+    expected = lw.LinearModel(*data_of(model), "huber").gradient(near, q)
     np.testing.assert_array_equal(model.gradient(near, q), expected)
 
 
