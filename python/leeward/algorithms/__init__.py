@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from leeward.algorithms.base import Algorithm
 from leeward.algorithms.estimators import Estimator, Minibatch
+from leeward.algorithms.lbfgs import LBFGS
 from leeward.algorithms.nesterov import Nesterov
 from leeward.algorithms.sgd import SGD
 
-__all__ = ["SGD", "Algorithm", "Estimator", "Minibatch", "Nesterov"]
+__all__ = ["LBFGS", "SGD", "Algorithm", "Estimator", "Minibatch", "Nesterov"]

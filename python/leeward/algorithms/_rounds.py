@@ -1,0 +1,189 @@
+"""Rounds of L-BFGS on one level (a subsample or the full data): a curvature model, a segment, a smaller smoothing strength.
+
+A round ends when the optimisation error is small against the smoothing error, when a fresh curvature model promises to be
+cheaper than going on, or when nothing falls any more.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from leeward._precondition import Identity, curvature_factor
+from leeward._smoothing import first_strength, has_kink_at_ties, next_strength, smoothed_problem
+from leeward.algorithms._descent import Point, descend, polish
+from leeward.oracles import LinearModel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from leeward._precondition import Scaling
+    from leeward.problems import Evaluation, Robust
+
+    Vector = NDArray[np.float64]
+    Observe = Callable[[Robust, Vector, Scaling], "Seen"]
+
+__all__ = ["Measure", "Plan", "Rounds", "Seen"]
+
+_CHECK_EVERY = 4  # evaluations between looks at the speed
+_SPLIT = 3.0  # optimisation error over smoothing error at which the strength is cut
+_POLISH = 8  # steps below the noise of the objective
+_STALE = 2  # rounds without any progress that end a level
+
+
+@dataclass(frozen=True)
+class Measure:
+    """How far a point is: ``error`` of the optimisation against what is ``allowed``, and the ``smoothing`` error."""
+
+    error: float
+    allowed: float
+    smoothing: float = 0.0
+
+    @property
+    def done(self) -> bool:
+        return self.error + self.smoothing <= self.allowed
+
+    @property
+    def coarse(self) -> bool:
+        """Whether the smoothing takes too much of what is allowed."""
+        return self.smoothing > 0.5 * self.allowed
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A point of the (smoothed) problem; the evaluation is missing when the point comes from a checkpoint."""
+
+    value: float
+    gradient: Vector
+    measure: Measure
+    evaluation: Evaluation | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Settings of a level."""
+
+    memory: int
+    iterations: int
+    rounds: int
+    factored: bool
+    threads: int
+
+
+class Rounds:
+    """State of one level. ``observe(problem, w, scaling)`` evaluates a (smoothed) problem, and may end the run by raising."""
+
+    def __init__(self, problem: Robust, observe: Observe, plan: Plan) -> None:
+        self._true = self._current = problem
+        self._observe, self._plan = observe, plan
+        self._scaling: Scaling = Identity()
+        self._history: list[float] = []
+        self._damping = 0.0
+        self._model_cost = math.inf  # of a new curvature model, in evaluations
+        self.strength: float | None = None
+
+    def run(self, w: Vector, strength: float | None = None) -> Point:
+        """Works from w until the level is done or nothing falls any more; the best point."""
+        self._begin(w, strength)
+        point = self._visit(w)
+        stale = 0
+        for _ in range(self._plan.rounds):
+            if self._seen.measure.done:
+                break
+            self._scaling = self._model(point.w)
+            self._history = []
+            start = point
+            segment = descend(self._f, point, self._scaling, self._plan.memory, self._plan.iterations)
+            point = segment.point
+            self._adapt(segment.overshot)
+            if segment.ended and not self._seen.measure.done:
+                point = polish(self._f, point, self._scaling, _POLISH)
+            if self._seen.measure.done:
+                break
+            cut = self._cut()
+            stale = stale + 1 if point.w is start.w and not cut else 0
+            if stale >= _STALE:
+                if not self._doubt(point.w):
+                    break
+                stale = 0
+            point = self._visit(point.w)
+        return point
+
+    def _begin(self, w: Vector, strength: float | None) -> None:
+        if self._true.smooth and strength is None:
+            return
+        if strength is None:
+            strength = first_strength(self._true.evaluate(w, threads=self._plan.threads))
+        self._smooth(strength)
+
+    def _doubt(self, w: Vector) -> bool:
+        """Begins to smooth a radius form that nothing reduces any more: the point may be the kink of equal losses."""
+        if self.strength is not None or not has_kink_at_ties(self._true.risk):
+            return False
+        self._smooth(first_strength(self._true.evaluate(w, threads=self._plan.threads)))
+        return True
+
+    @property
+    def current(self) -> Robust:
+        """The problem being minimised: smoothed or not."""
+        return self._current
+
+    def _smooth(self, strength: float) -> None:
+        self.strength = strength
+        self._current = smoothed_problem(self._true, strength)
+
+    def _visit(self, w: Vector) -> Point:
+        self._seen = self._observe(self._current, w, self._scaling)
+        return Point(w, self._seen.value, self._seen.gradient)
+
+    def _cut(self) -> bool:
+        m = self._seen.measure
+        if self.strength is None or not m.coarse:
+            return False
+        self._smooth(next_strength(self.strength, m.smoothing, m.allowed))
+        return True
+
+    def _f(self, w: Vector) -> tuple[float, Vector, bool]:
+        self._visit(w)
+        m = self._seen.measure
+        enough = m.done or (m.coarse and m.error <= _SPLIT * m.smoothing) or self._slow()
+        return self._seen.value, self._seen.gradient, enough
+
+    def _adapt(self, overshot: bool) -> None:
+        """More damping of the next curvature model after a first step that went too far, less after one that did not."""
+        if overshot:
+            self._damping = max(30.0 * self._damping, 1e-4)
+        else:
+            self._damping = self._damping / 10.0 if self._damping > 1e-6 else 0.0
+
+    def _slow(self) -> bool:
+        """Whether going on takes longer than a new model of the curvature, judged by the fall of the error so far."""
+        m = self._seen.measure
+        aim = max(m.allowed - m.smoothing, _SPLIT * m.smoothing, 1e-300)
+        self._history.append(math.log(max(m.error, 1e-300) / aim))
+        k = len(self._history)
+        if k < 6 or k % _CHECK_EVERY:
+            return False
+        best = min(self._history)
+        rate = (self._history[0] - best) / (k - 1)
+        return best > 0 and best > rate * (self._model_cost + 6.0)
+
+    def _model(self, w: Vector) -> Scaling:
+        """The curvature at w, from so many rows that it costs about as much as one or two evaluations."""
+        model = self._current.oracle
+        if not self._plan.factored or not isinstance(model, LinearModel):
+            return Identity()
+        block = model.n_features + (1 if model.intercept else 0)
+        n = model.size
+        work = 2e-9 * n * model.n_features + 6e-5  # seconds of an evaluation, about
+        rows = min(n, max(int(1.5 * work * 3e10 / block**2), 8 * block), max(n // 8, 20 * block))
+        self._model_cost = (rows * block**2 / 3e10 + block**3 / 1e10 + 2e-4) / work
+        evaluation = self._seen.evaluation
+        if evaluation is None:
+            evaluation = self._current.evaluate(w, threads=self._plan.threads)
+        factor = curvature_factor(self._current, model, w, evaluation, rows, self._damping, self._plan.threads)
+        return Identity() if factor is None else factor
