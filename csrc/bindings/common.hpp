@@ -13,5 +13,6 @@ void bind_draws(py::module_& m);   // draws of a stream, called by bind_core
 void bind_risk(py::module_& m);     // Risk
 void bind_oracle(py::module_& m);   // Oracle, LinearOracle, PyOracle
 void bind_descent(py::module_& m);  // Run: the native descent loops
+void bind_gram(py::module_& m);     // weighted Gram matrices and their factors
 
 }  // namespace leeward::python

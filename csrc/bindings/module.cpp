@@ -8,4 +8,5 @@ PYBIND11_MODULE(_core, m, pybind11::mod_gil_not_used()) {
   bind_risk(m);
   bind_oracle(m);
   bind_descent(m);
+  bind_gram(m);
 }
