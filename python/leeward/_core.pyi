@@ -6,7 +6,7 @@ import collections.abc
 import numpy
 import numpy.typing
 import typing
-__all__: list[str] = ['Descent', 'Estimator', 'LinearMatrix', 'LinearOracle', 'Minibatch', 'Oracle', 'PyOracle', 'Risk', 'RiskSolution', 'ScoreMemo', 'draws', 'first_non_finite', 'make_chi_square', 'make_cressie_read', 'make_cvar', 'make_exponential_spectrum', 'make_extremile', 'make_kl', 'make_kl_cvar', 'make_mean', 'make_smoothed_cvar', 'make_step_spectrum', 'make_tilted', 'make_total_variation', 'make_worst', 'parallel_backend', 'prox', 'real_math', 'resolve_threads', 'simd_level', 'sum']
+__all__: list[str] = ['Descent', 'Estimator', 'LinearMatrix', 'LinearOracle', 'Minibatch', 'Oracle', 'PyOracle', 'Risk', 'RiskSolution', 'ScoreMemo', 'cholesky', 'draws', 'first_non_finite', 'make_chi_square', 'make_cressie_read', 'make_cvar', 'make_exponential_spectrum', 'make_extremile', 'make_kl', 'make_kl_cvar', 'make_mean', 'make_smoothed_cvar', 'make_step_spectrum', 'make_tilted', 'make_total_variation', 'make_worst', 'parallel_backend', 'prox', 'real_math', 'resolve_threads', 'simd_level', 'solve_triangular', 'sum', 'weighted_gram', 'weighted_sum']
 class real_math:
     """
     The core's own real functions, the same bits at each SIMD level.
@@ -218,6 +218,10 @@ class Descent:
     @property
     def work(self) -> tuple[int, int]:
         ...
+def cholesky(a: numpy.typing.NDArray[numpy.float64]) -> int:
+    """
+    Overwrites the lower triangle of a by its factor; returns len(a), or the first row without a positive pivot
+    """
 @typing.overload
 def first_non_finite(x: numpy.typing.NDArray[numpy.float64], threads: typing.SupportsInt | typing.SupportsIndex = 0) -> int:
     """
@@ -268,6 +272,10 @@ def simd_level() -> str:
     """
     The level the kernels run at: 'baseline', 'avx2' or 'avx512'.
     """
+def solve_triangular(factor: numpy.typing.NDArray[numpy.float64], x: numpy.typing.NDArray[numpy.float64], transposed: bool = False) -> numpy.typing.NDArray[numpy.float64]:
+    """
+    L^-1 x, or L^-T x when transposed
+    """
 @typing.overload
 def sum(x: numpy.typing.NDArray[numpy.float64], threads: typing.SupportsInt | typing.SupportsIndex = 0) -> float:
     """
@@ -277,5 +285,13 @@ def sum(x: numpy.typing.NDArray[numpy.float64], threads: typing.SupportsInt | ty
 def sum(x: numpy.typing.NDArray[numpy.float32], threads: typing.SupportsInt | typing.SupportsIndex = 0) -> float:
     """
     Sum in double by fixed lanes and a fixed tree over blocks.
+    """
+def weighted_gram(rows: numpy.typing.NDArray[numpy.float64], weights: numpy.typing.NDArray[numpy.float64], ones: bool, threads: typing.SupportsInt | typing.SupportsIndex = 1) -> numpy.typing.NDArray[numpy.float64]:
+    """
+    sum_k weights[k] x~_k x~_k^T with x~ = (x, 1) when ones, else x
+    """
+def weighted_sum(rows: numpy.typing.NDArray[numpy.float64], weights: numpy.typing.NDArray[numpy.float64], ones: bool) -> numpy.typing.NDArray[numpy.float64]:
+    """
+    sum_k weights[k] x~_k with x~ = (x, 1) when ones, else x
     """
 __version__: str

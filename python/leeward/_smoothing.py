@@ -78,7 +78,9 @@ def _with_penalty(risk: Risk, strength: float) -> Risk:
     return type(risk)(penalty=strength, radius=risk.radius)
 
 
-def true_evaluation(problem: Robust, current: Robust, w: Vector, smoothed: Evaluation, threads: int) -> tuple[Evaluation, float]:
+def true_evaluation(
+    problem: Robust, current: Robust, w: Vector, smoothed: Evaluation, threads: int
+) -> tuple[Evaluation, float]:
     """The true problem at w (its gradient is the smoothed one's), and the smoothing error E of its certificate.
 
     ``E = R(l) - (sum q_i l~_i - penalty(q)) - (mu/2) sum q_i s_i^2`` with q, s, l~ the smoothed problem's weights, slopes and losses.

@@ -60,7 +60,7 @@ class LBFGS(Algorithm):
     -----
     A run ends when the relative certified gap is at most ``tol`` (see :func:`leeward.minimize`), when ``max_passes`` or
     ``max_iterations`` are used up, or, with status ``STALLED``, when neither the objective nor the scaled gradient can be reduced in
-    double precision. Domains: ``Box``; terms: ``L1``, ``ElasticNet``.
+    double precision.
 
     References
     ----------
@@ -154,7 +154,9 @@ class _Run:
             share = max(self.context.tol, 0.05 * (model.n_features + 1) / len(rows))
             part = subproblem(self.problem, model, rows)
 
-            def observe(current: Robust, w: Vector, scaling: Scaling, part: Robust = part, share: float = share) -> Seen:
+            def observe(
+                current: Robust, w: Vector, scaling: Scaling, part: Robust = part, share: float = share
+            ) -> Seen:
                 self._count(current.size)
                 smoothed = current.evaluate(w, threads=self.context.threads)
                 true, smoothing = true_evaluation(part, current, w, smoothed, self.context.threads)
