@@ -55,7 +55,9 @@ void sample_with_replacement(const Stream& stream, std::int64_t n, std::int64_t 
 
 void sample_without_replacement(const Stream& stream, std::int64_t n, std::int64_t first, std::int64_t count,
                                 std::int64_t* out) {
-  permute(stream.permutation(static_cast<std::uint64_t>(n)), static_cast<std::uint64_t>(first), count, out);
+  const hd::Permutation p = stream.permutation(static_cast<std::uint64_t>(n));
+  if (!p.in_table()) return permute(p, static_cast<std::uint64_t>(first), count, out);
+  for (std::int64_t k = 0; k < count; ++k) out[k] = static_cast<std::int64_t>(p[static_cast<std::uint64_t>(first + k)]);
 }
 
 AliasTable::AliasTable(const double* weights, std::int64_t n) {
