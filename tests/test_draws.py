@@ -100,7 +100,8 @@ def test_weighted_draws_are_those_of_the_twin() -> None:
 
 def test_uniforms_are_uniform() -> None:
     u = draws.uniform(*STREAM, N)
-    assert u.min() >= 0 and u.max() < 1
+    assert u.min() >= 0
+    assert u.max() < 1
     assert chi_square(np.histogram(u, 256, (0, 1))[0], np.full(256, 1 / 256)) > P_MIN
     assert stats.kstest(u, "uniform").pvalue > P_MIN
 
@@ -189,7 +190,9 @@ def test_levels_have_the_truncated_law(j_max: int) -> None:
     j = draws.level(*STREAM, j_max, N)
     probability = [2.0**-k for k in range(1, j_max)] + [2.0 ** -(j_max - 1)]
     counts = np.bincount(j, minlength=j_max + 1)
-    assert counts[0] == 0 and counts.sum() == N and len(counts) == j_max + 1
+    assert counts[0] == 0
+    assert counts.sum() == N
+    assert len(counts) == j_max + 1
     if j_max > 1:
         assert chi_square(counts[1:], probability) > P_MIN
 
