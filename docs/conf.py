@@ -12,3 +12,4 @@ exclude_patterns = ["_build"]
 html_theme = "alabaster"
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
+suppress_warnings = ["ref.python"]  # attributes of several classes share short names

@@ -136,6 +136,31 @@ def test_bl_11_batches_are_biased_low() -> None:
     assert np.mean(lw.CVaR(0.5)(pairs)) == pytest.approx(10 / 3, rel=1e-14)
 
 
+def _fixed_losses(losses: list[float]) -> lw.FunctionOracle:
+    values = np.array(losses)
+    return lw.FunctionOracle(
+        losses=lambda w, index: values[index] + w[0],
+        gradient=lambda w, weights, index: np.array([weights.sum()]),
+        size=values.size,
+        dim=1,
+    )
+
+
+def test_bl_12_groups_are_averaged_within_before_they_are_weighed() -> None:
+    problem = lw.Robust(_fixed_losses([1.0, 1.0, 1.0, 5.0]), lw.Mean(), groups=[0, 0, 0, 1])
+    there = problem.evaluate(np.zeros(1))
+    assert there.value == pytest.approx(3.0, rel=1e-14)
+    assert there.weights == pytest.approx([1 / 6, 1 / 6, 1 / 6, 1 / 2], rel=1e-14)
+
+
+def test_bl_13_a_loss_of_zero_belongs_to_its_group() -> None:
+    problem = lw.Robust(_fixed_losses([0.0, 0.0, 1.0, 0.0]), lw.Worst(), groups=[0, 0, 1, 1])
+    there = problem.evaluate(np.zeros(1))
+    assert there.value == 0.5
+    assert there.weights.tolist() == [0, 0, 0.5, 0.5]
+    assert np.isfinite(there.gradient).all()
+
+
 def test_bl_12_a_multiplicative_step_on_group_weights_is_the_kl_risk() -> None:
     s = lw.KL(penalty=1 / 0.1).solve([1.0, 5.0], sample_weight=[0.5, 0.5])
     assert s.weights == pytest.approx([0.401312339887548, 0.598687660112452], rel=1e-13)

@@ -192,8 +192,15 @@ def test_a_parameter_that_is_no_number_is_a_type_error(make: Any) -> None:
 
 def test_bad_thread_counts_are_named() -> None:
     for bad in (0, -1):
-        with pytest.raises(ValueError, match=rf"threads must be .*, got {bad:.12g}"):
+        with pytest.raises(ValueError, match=f"threads must be an integer of at least 1, got {bad}"):
             lw.Mean()(LOSSES, threads=bad)
+    for huge in (1025, 2**70):
+        with pytest.raises(ValueError, match=f"threads must be at most 1024, got {huge}"):
+            lw.Mean().solve(LOSSES, threads=huge)
+    for wrong in (True, 2.0, "2"):
+        with pytest.raises(TypeError, match="threads must be an integer"):
+            lw.Mean()(LOSSES, threads=wrong)  # type: ignore[arg-type]
+    assert lw.Mean()(LOSSES, threads=np.int64(2)) == lw.Mean()(LOSSES)
 
 
 # ---- read as they come ---------------------------------------------------------------------------------------------

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib
 import itertools
 import math
+import pkgutil
 
 import numpy as np
 import pytest
@@ -262,3 +265,12 @@ def test_converters_from_other_conventions_are_their_documented_formulas() -> No
     eta = np.linspace(-5, 3, 800_001)
     pearson = reg * np.mean([np.maximum((l - eta) / reg + 2, 0) ** 2 / 4 - 1 for l in losses], axis=0) + eta
     assert lw.ChiSquare(penalty=2 * reg)(losses) == pytest.approx(pearson.min(), abs=1e-9)
+
+
+def test_the_examples_in_the_docstrings_are_true() -> None:
+    attempted = 0
+    for module in pkgutil.iter_modules(lw.risks.__path__, "leeward.risks."):
+        outcome = doctest.testmod(importlib.import_module(module.name))
+        assert outcome.failed == 0, module.name
+        attempted += outcome.attempted
+    assert attempted >= 20

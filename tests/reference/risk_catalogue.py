@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 import leeward as lw
+from reference import ratios
 from reference import risks as twin
 
 EPS = np.finfo(np.float64).eps
@@ -24,38 +25,38 @@ class Spec:
     twin: Callable[..., twin.Answer]
     lam: float = 0.0  # the penalty paid for D
     rho: float | None = None  # the largest D allowed
-    f_of: twin.Function | None = None  # f(1 + d)
+    f_of: ratios.Function | None = None  # f(1 + d)
     divergence: Any = None  # its conjugate, of lw.divergences, where the dual is a function of (eta, multiplier)
     cap: float | None = None  # the largest ratio q/p allowed
     floor: float = (8 * EPS) ** 2  # weights rounded to double leave ratios known to EPS, and a smooth D to EPS^2
 
     def primal(self, losses: ArrayLike, weights: ArrayLike, base: ArrayLike | None = None) -> Any:
         """Sum q l - lam D(q|p), in extended precision, row by row."""
-        l, q = np.asarray(losses, twin.REAL), np.asarray(weights, twin.REAL)
+        l, q = np.asarray(losses, ratios.REAL), np.asarray(weights, ratios.REAL)
         value = (q * l).sum(axis=-1)
         if self.lam and self.f_of is not None:
-            value = value - twin.REAL(self.lam) * self.spent(weights, base)
+            value = value - ratios.REAL(self.lam) * self.spent(weights, base)
         return value
 
     def spent(self, weights: ArrayLike, base: ArrayLike | None = None) -> Any:
         """D(q|p), row by row."""
         assert self.f_of is not None
-        q = np.asarray(weights, twin.REAL)
-        p = np.ones(q.shape[-1], twin.REAL) if base is None else np.asarray(base, twin.REAL)
+        q = np.asarray(weights, ratios.REAL)
+        p = np.ones(q.shape[-1], ratios.REAL) if base is None else np.asarray(base, ratios.REAL)
         keep = p > 0
         p, q = p[keep] / p.sum(), q[..., keep]
         return (p * self.f_of((q - p) / p)).sum(axis=-1)
 
     def dual(self, losses: ArrayLike, eta: Any, multiplier: Any, base: ArrayLike | None = None) -> Any:
         """E nu f*((l - eta)/nu) + eta + nu rho, row by row; for two constraints the penalty is part of nu."""
-        l = np.asarray(losses, twin.REAL)
-        p = np.ones(l.shape[-1], twin.REAL) if base is None else np.asarray(base, twin.REAL)
+        l = np.asarray(losses, ratios.REAL)
+        p = np.ones(l.shape[-1], ratios.REAL) if base is None else np.asarray(base, ratios.REAL)
         keep = p > 0
         p, l = p[keep] / p.sum(), l[..., keep]
-        eta, nu = np.asarray(eta, twin.REAL), np.asarray(multiplier, twin.REAL)
+        eta, nu = np.asarray(eta, ratios.REAL), np.asarray(multiplier, ratios.REAL)
         s = (l - eta[..., None]) / nu[..., None]
         value = nu * (p * self.divergence.conjugate(s.astype(np.float64))).sum(axis=-1) + eta
-        return value + (nu - twin.REAL(self.lam)) * self.rho if self.rho is not None else value
+        return value + (nu - ratios.REAL(self.lam)) * self.rho if self.rho is not None else value
 
     def __repr__(self) -> str:
         return repr(self.risk)
@@ -75,13 +76,17 @@ def cvar(alpha: float) -> Spec:
 
 def kl_penalty(lam: float) -> Spec:
     return Spec(
-        lw.KL(penalty=lam), partial(twin.kl_penalty, lam=lam), lam=lam, f_of=twin.kl_of, divergence=lw.divergences.KL()
+        lw.KL(penalty=lam),
+        partial(twin.kl_penalty, lam=lam),
+        lam=lam,
+        f_of=ratios.kl_of,
+        divergence=lw.divergences.KL(),
     )
 
 
 def kl_radius(rho: float) -> Spec:
     return Spec(
-        lw.KL(radius=rho), partial(twin.kl_radius, rho=rho), rho=rho, f_of=twin.kl_of, divergence=lw.divergences.KL()
+        lw.KL(radius=rho), partial(twin.kl_radius, rho=rho), rho=rho, f_of=ratios.kl_of, divergence=lw.divergences.KL()
     )
 
 
@@ -90,7 +95,7 @@ def chi_square_penalty(lam: float) -> Spec:
         lw.ChiSquare(penalty=lam),
         partial(twin.chi_square_penalty, lam=lam),
         lam=lam,
-        f_of=twin.chi_square_of,
+        f_of=ratios.chi_square_of,
         divergence=lw.divergences.ChiSquare(),
     )
 
@@ -100,7 +105,7 @@ def chi_square_radius(rho: float) -> Spec:
         lw.ChiSquare(radius=rho),
         partial(twin.chi_square_radius, rho=rho),
         rho=rho,
-        f_of=twin.chi_square_of,
+        f_of=ratios.chi_square_of,
         divergence=lw.divergences.ChiSquare(),
     )
 
@@ -111,7 +116,7 @@ def chi_square_both(lam: float, rho: float) -> Spec:
         partial(twin.chi_square_both, lam=lam, rho=rho),
         lam=lam,
         rho=rho,
-        f_of=twin.chi_square_of,
+        f_of=ratios.chi_square_of,
     )
 
 
@@ -120,7 +125,7 @@ def kl_cvar(alpha: float, lam: float) -> Spec:
         lw.KLCVaR(alpha, lam),
         partial(twin.kl_cvar, alpha=alpha, lam=lam),
         lam=lam,
-        f_of=twin.kl_of,
+        f_of=ratios.kl_of,
         divergence=lw.divergences.KLCVaR(alpha),
         cap=1 / alpha,
     )
@@ -131,7 +136,7 @@ def smoothed_cvar(alpha: float, lam: float) -> Spec:
         lw.SmoothedCVaR(alpha, lam),
         partial(twin.smoothed_cvar, alpha=alpha, lam=lam),
         lam=lam,
-        f_of=twin.smoothed_of(alpha),
+        f_of=ratios.smoothed_of(alpha),
         divergence=lw.divergences.SmoothedCVaR(alpha),
         cap=1 / alpha,
     )
@@ -142,7 +147,7 @@ def cressie_read_penalty(k: float, lam: float) -> Spec:
         lw.CressieRead(k, penalty=lam),
         partial(twin.cressie_read_penalty, k=k, lam=lam),
         lam=lam,
-        f_of=twin.cressie_read_of(k),
+        f_of=ratios.cressie_read_of(k),
         divergence=lw.divergences.CressieRead(k),
     )
 
@@ -152,14 +157,14 @@ def cressie_read_radius(k: float, rho: float) -> Spec:
         lw.CressieRead(k, radius=rho),
         partial(twin.cressie_read_radius, k=k, rho=rho),
         rho=rho,
-        f_of=twin.cressie_read_of(k),
+        f_of=ratios.cressie_read_of(k),
         divergence=lw.divergences.CressieRead(k),
     )
 
 
 def kl_both(lam: float, rho: float) -> Spec:
     return Spec(
-        lw.KL(penalty=lam, radius=rho), partial(twin.kl_both, lam=lam, rho=rho), lam=lam, rho=rho, f_of=twin.kl_of
+        lw.KL(penalty=lam, radius=rho), partial(twin.kl_both, lam=lam, rho=rho), lam=lam, rho=rho, f_of=ratios.kl_of
     )
 
 
@@ -169,7 +174,7 @@ def cressie_read_both(k: float, lam: float, rho: float) -> Spec:
         partial(twin.cressie_read_both, k=k, lam=lam, rho=rho),
         lam=lam,
         rho=rho,
-        f_of=twin.cressie_read_of(k),
+        f_of=ratios.cressie_read_of(k),
     )
 
 
@@ -186,7 +191,7 @@ def total_variation(rho: float) -> Spec:
 def tilted(t: float) -> Spec:
     """For t > 0 the KL penalty 1/t; for t < 0 a minimum, whose value sum q l + D/|t| is no worst case."""
     lam = 1 / t if t else 0.0
-    return Spec(lw.Tilted(t), partial(twin.tilted, t=t), lam=lam, f_of=twin.kl_of)
+    return Spec(lw.Tilted(t), partial(twin.tilted, t=t), lam=lam, f_of=ratios.kl_of)
 
 
 def superquantile(alpha: float) -> Spec:
@@ -194,11 +199,11 @@ def superquantile(alpha: float) -> Spec:
 
 
 def extremile(r: float) -> Spec:
-    return Spec(lw.Spectral.extremile(r), partial(twin.spectral, cumulative=lambda u: u ** twin.REAL(r)))
+    return Spec(lw.Spectral.extremile(r), partial(twin.spectral, cumulative=lambda u: u ** ratios.REAL(r)))
 
 
 def exponential(r: float) -> Spec:
-    rate = twin.REAL(r)
+    rate = ratios.REAL(r)
     return Spec(
         lw.Spectral.exponential(r),
         partial(twin.spectral, cumulative=lambda u: np.expm1(rate * u) / np.expm1(rate)),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import operator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from leeward import _arrays
+from leeward._threads import thread_request
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -133,16 +133,6 @@ class Oracle:
 
     def _thread_count(self, threads: int | None) -> int:
         return self._threads if threads is None else thread_request(threads)
-
-
-def thread_request(threads: int | None) -> int:
-    """Return the number of threads the core is asked for: 0 is its default."""
-    if threads is None:
-        return 0
-    count = operator.index(threads)
-    if count < 1:
-        raise ValueError(f"threads must be at least 1, got {threads}")
-    return count
 
 
 def strength(l2: float) -> float:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from leeward import _arrays, _core
+from leeward._threads import thread_request
 from leeward.losses import Loss, Softmax, get_loss
-from leeward.oracles._base import Oracle, strength, thread_request
+from leeward.oracles._base import Oracle, strength
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -161,8 +162,8 @@ class LinearModel(Oracle):
     def curvatures(self, w: ArrayLike, index: ArrayLike | None = None, *, threads: int | None = None) -> Vector:
         """Second derivatives of the losses in their scores (softmax: the diagonal).
 
-        Where a clipped quadratic (Huber, smoothed losses) is linear, the curvature ``slope / residual`` of the parabola
-        that touches and majorises it stands in; a loss with a kink has curvature 0.
+        Where Huber's loss or a smoothed loss is linear in the residual, ``slope / residual`` stands in: the curvature of
+        the parabola that touches the loss there and lies above it as far as residual 0. A loss with a kink has curvature 0.
 
         Returns
         -------

@@ -187,7 +187,10 @@ class Risk:
         held = p > 0
         if np.any(q[~held] > 0):
             return math.inf
-        return float(penalty * np.sum(p[held] * divergence.f(q[held] / p[held])))
+        ratio = q[held] / p[held]
+        # weights on the cap are on it up to rounding
+        ratio = np.where(ratio <= divergence.upper * (1 + 1e-12), np.minimum(ratio, divergence.upper), ratio)
+        return float(penalty * np.sum(p[held] * divergence.f(ratio)))
 
     def curvature(self, losses: ArrayLike, sample_weight: ArrayLike | None = None) -> NDArray[np.float64]:
         """Return c of shape (n,), c_i >= 0, with d q_i / d l_i at most about c_i; zeros for risks that are not smooth.

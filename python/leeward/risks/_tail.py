@@ -197,7 +197,7 @@ class SmoothedCVaR(Risk):
 class TotalVariation(Risk):
     """The worst mean within total variation ``radius``: ``max {sum q_i l_i : (1/2) sum |q_i - p_i| <= rho}``.
 
-    The mass rho moves from the smallest losses to the largest; f(t) = |t - 1| / 2.
+    The mass rho moves from the smallest losses to the largest; ``f(t) = |t - 1| / 2``.
 
     Parameters
     ----------
