@@ -31,6 +31,31 @@ from leeward.risks import (
 from leeward.trace import Trace
 
 __version__: str = _core.__version__
+
+
+def build_info() -> dict[str, str | int]:
+    """How the installed core was built and runs here.
+
+    Returns
+    -------
+    info : dict
+        "version"; "simd", the level the kernels run at ("baseline", "avx2" or "avx512"); "back end" of parallel loops
+        ("openmp" or "std::thread"); "threads", the number used when none is asked for.
+
+    Examples
+    --------
+    >>> import leeward as lw
+    >>> lw.build_info()["threads"] >= 1
+    True
+    """
+    return {
+        "version": __version__,
+        "simd": _core.simd_level(),
+        "back end": _core.parallel_backend(),
+        "threads": _core.resolve_threads(0),
+    }
+
+
 __all__ = [
     "KL",
     "L1",
@@ -71,6 +96,7 @@ __all__ = [
     "Trace",
     "Worst",
     "__version__",
+    "build_info",
     "divergences",
     "from_vjp",
     "losses",

@@ -1,0 +1,29 @@
+"""Robust linear models with the interface of scikit-learn.
+
+`RobustClassifier` and `RobustRegressor` minimise  R(losses(w)) + (l2/2) |coef|^2  for any risk R and any convex loss;
+`robust_path` fits a sequence of them, each started at the one before; the CV classes choose from such a path.
+Needs scikit-learn 1.6 or later: ``pip install "leeward[sklearn]"``.
+"""
+
+from __future__ import annotations
+
+try:
+    import sklearn as _sklearn  # noqa: F401
+except ImportError as error:  # pragma: no cover - scikit-learn is there when the tests run
+    raise ImportError('leeward.sklearn needs scikit-learn 1.6 or later: pip install "leeward[sklearn]"') from error
+
+from leeward.sklearn._classifier import RobustClassifier
+from leeward.sklearn._cv import RobustClassifierCV, RobustRegressorCV
+from leeward.sklearn._errors import ConvergenceWarning
+from leeward.sklearn._path import RobustPath, robust_path
+from leeward.sklearn._regressor import RobustRegressor
+
+__all__ = [
+    "ConvergenceWarning",
+    "RobustClassifier",
+    "RobustClassifierCV",
+    "RobustPath",
+    "RobustRegressor",
+    "RobustRegressorCV",
+    "robust_path",
+]

@@ -1,0 +1,280 @@
+"""What the robust estimators share: parameters, the fit itself, and the risk of a fitted model on any data.
+
+The vector that the solver works on is  w = [coef, intercept]  (several outputs: coef by rows, then the intercepts).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+import leeward as lw
+from leeward.sklearn._errors import ConvergenceWarning, convergence_warnings
+from leeward.sklearn._inputs import group_codes, level, seed_of, threads_of, weights_of
+from leeward.sklearn._names import algorithm_of, risk_of, risk_parameters, with_parameters
+
+__all__ = ["RobustLinear", "linear_scores"]
+
+Array = NDArray[np.float64]
+_ROWS = 8192  # float32 rows that `linear_scores` widens at a time
+
+
+class RobustLinear(BaseEstimator):  # type: ignore[misc]
+    """Base of the robust linear estimators; subclasses say which losses they take and what the targets are."""
+
+    _supported: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        risk: Any = "chi_square",
+        loss: Any = "squared",
+        *,
+        l2: float = 1e-4,
+        fit_intercept: bool = True,
+        domain: Any = None,
+        algorithm: Any = None,
+        tol: float | None = 1e-4,
+        max_passes: float | None = None,
+        warm_start: bool = False,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.risk = risk
+        self.loss = loss
+        self.l2 = l2
+        self.fit_intercept = fit_intercept
+        self.domain = domain
+        self.algorithm = algorithm
+        self.tol = tol
+        self.max_passes = max_passes
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    # -- parameters -------------------------------------------------------------------------------------------------
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters; with `deep`, those of the risk too, as ``risk__alpha``.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether to list the parameters of the risk.
+
+        Returns
+        -------
+        params : dict
+            Names and values.
+        """
+        params: dict[str, Any] = super().get_params(deep=False)
+        if deep:
+            params |= {f"risk__{name}": value for name, value in risk_parameters(self.risk).items()}
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; ``risk__alpha=0.2`` replaces the risk by one of its class with that alpha.
+
+        Parameters
+        ----------
+        **params : dict
+            Names and values.
+
+        Returns
+        -------
+        self : estimator
+            This estimator.
+        """
+        changes = {name[len("risk__") :]: params.pop(name) for name in list(params) if name.startswith("risk__")}
+        if params:
+            super().set_params(**params)
+        if changes:
+            self.risk = with_parameters(self.risk, changes)
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "coef_")
+
+    # -- input ------------------------------------------------------------------------------------------------------
+    def _check_features(self, X: Any, *, reset: bool = False, **y: Any) -> Any:
+        """Validated X (or X, y); float32 and float64 stay as they are, sparse becomes CSR."""
+        try:
+            return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=(np.float64, np.float32), **y)
+        except ValueError as error:
+            names = getattr(X, "columns", None)
+            if "same order" in str(error) and names is not None and hasattr(self, "feature_names_in_"):
+                fitted = ", ".join(map(str, self.feature_names_in_))
+                raise ValueError(f"{error}Expected the columns {fitted}; got {', '.join(map(str, names))}.") from None
+            raise
+
+    def _model(self, X: Any, target: Any, sample_weight: Array | None, *, l2: float) -> lw.LinearModel:
+        return lw.LinearModel(
+            X,
+            target,
+            self._loss(),
+            l2=l2,
+            intercept=bool(self.fit_intercept),
+            sample_weight=sample_weight,
+            threads=threads_of(self.n_jobs),
+        )
+
+    def _loss(self) -> Any:
+        raise NotImplementedError
+
+    def _target(self, y: Any) -> Any:
+        """What the oracle is given for the labels or values y of a fitted estimator."""
+        raise NotImplementedError
+
+    # -- fit --------------------------------------------------------------------------------------------------------
+    def _solve(self, X: Any, target: Any, sample_weight: Array | None, groups: Any, start: Array | None) -> Array:
+        """Minimise the robust objective and set the attributes that do not depend on the kind of target."""
+        coded = group_codes(groups, X.shape[0])
+        risk = risk_of(self.risk)
+        model = self._model(X, target, sample_weight, l2=level("l2", self.l2))
+        problem = lw.Robust(model, risk, groups=None if coded is None else coded[0])
+        if start is not None and start.shape != (model.dim,):
+            start = None
+        # An overflow inside a run is reported below, as an error about X and not as a warning about arithmetic.
+        with np.errstate(over="ignore", invalid="ignore"), convergence_warnings() as early:
+            result = lw.minimize(
+                problem,
+                start,
+                algorithm_of(self.algorithm),
+                domain=self.domain,
+                max_passes=self.max_passes,
+                tol=None if self.tol is None else level("tol", self.tol),
+                seed=seed_of(self.random_state),
+                threads=threads_of(self.n_jobs),
+                verbose=bool(self.verbose),
+            )
+        w = np.array(result.x, dtype=np.float64)
+        if not np.all(np.isfinite(w)) or not np.isfinite(result.fun):
+            top = float(abs(X).max())
+            raise ValueError(
+                f"the fit ended with coefficients that are not finite; the entries of X reach {top:.3g}: "
+                "scale the columns, for example with sklearn.preprocessing.StandardScaler"
+            )
+        if early:
+            warnings.warn(f"{type(self).__name__}: {early[0]}", ConvergenceWarning, stacklevel=3)
+        # The weights of the training samples stay out of the stored model: worst_case_weights(X, y) gives them again.
+        self.result_ = dataclasses.replace(result, weights=np.empty(0))
+        self.risk_ = risk
+        self.objective_ = float(result.fun)
+        self.gap_ = None if result.gap is None else float(result.gap)
+        self.n_iter_ = int(result.nit)
+        return w
+
+    def _start(self) -> Array | None:
+        """The fitted coefficients as a vector w when `warm_start` asks for them."""
+        if not (self.warm_start and hasattr(self, "coef_")):
+            return None
+        return self._vector()
+
+    def _vector(self) -> Array:
+        coef = np.ravel(self.coef_)
+        return np.concatenate([coef, np.ravel(self.intercept_)]) if self.fit_intercept else coef
+
+    # -- the fitted model on any data ---------------------------------------------------------------------------------
+    def _evaluated(self, X: Any, y: Any, sample_weight: Any, groups: Any, risk: Any) -> tuple[lw.Robust, Any]:
+        check_is_fitted(self)
+        X = self._check_features(X)
+        n = X.shape[0]
+        coded = group_codes(groups, n)
+        model = self._model(X, self._target(y), weights_of(sample_weight, n), l2=0.0)
+        used = self.risk_ if risk is None else risk_of(risk)
+        problem = lw.Robust(model, used, groups=None if coded is None else coded[0])
+        return problem, problem.evaluate(self._vector())
+
+    def robust_score(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, risk: Any = None) -> float:
+        """Minus the risk of the losses on (X, y): greater is better.
+
+        On the training data, without `class_weight`, ``-robust_score(X, y) + l2/2 * (coef_**2).sum()`` is `objective_`.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n, d)
+            Samples.
+        y : array-like of shape (n,)
+            Labels or target values.
+        sample_weight : array-like of shape (n,), default=None
+            Base weights of the samples; only their ratios matter.
+        groups : array-like of shape (n,), default=None
+            Group labels: the risk is then taken over the groups' mean losses.
+        risk : risk or name, default=None
+            The risk to report; None is the risk that the model was fitted with.
+
+        Returns
+        -------
+        score : float
+            -R(losses), in units of the loss.
+        """
+        _, evaluation = self._evaluated(X, y, sample_weight, groups, risk)
+        return -float(evaluation.value)
+
+    def worst_case_weights(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Array:
+        """The weights q of the samples under which the model looks worst; they sum to 1.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n, d)
+            Samples.
+        y : array-like of shape (n,)
+            Labels or target values.
+        sample_weight : array-like of shape (n,), default=None
+            Base weights of the samples; only their ratios matter.
+        groups : array-like of shape (n,), default=None
+            Group labels: the risk is then taken over the groups' mean losses.
+
+        Returns
+        -------
+        weights : ndarray of shape (n,)
+            q_i >= 0 with sum 1; q_i is the derivative of the risk with respect to the loss of sample i.
+        """
+        _, evaluation = self._evaluated(X, y, sample_weight, groups, None)
+        return np.array(evaluation.weights, dtype=np.float64)
+
+    def sample_losses(self, X: Any, y: Any) -> Array:
+        """The loss of each sample.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n, d)
+            Samples.
+        y : array-like of shape (n,)
+            Labels or target values.
+
+        Returns
+        -------
+        losses : ndarray of shape (n,)
+            Losses of the fitted model, to be given to any risk: ``leeward.CVaR(0.1)(model.sample_losses(X, y))``.
+        """
+        check_is_fitted(self)
+        X = self._check_features(X)
+        return np.array(self._model(X, self._target(y), None, l2=0.0).losses(self._vector()))
+
+    def _scores(self, X: Any) -> Array:
+        check_is_fitted(self)
+        return linear_scores(self._check_features(X), np.atleast_2d(self.coef_), np.atleast_1d(self.intercept_))
+
+
+def linear_scores(X: Any, coef: Array, intercept: Array) -> Array:
+    """X coef^T + intercept of shape (n, k) in double precision; float32 rows are widened a block at a time."""
+    if sp.issparse(X) or X.dtype == np.float64:
+        return np.asarray(X @ coef.T + intercept)
+    scores = np.empty((X.shape[0], coef.shape[0]))
+    for first in range(0, X.shape[0], _ROWS):
+        scores[first : first + _ROWS] = X[first : first + _ROWS].astype(np.float64) @ coef.T
+    scores += intercept
+    return scores

@@ -1,0 +1,342 @@
+"""`RobustClassifier`: two classes by a margin loss, more by the softmax; labels of any kind."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, log_expit, log_softmax, softmax
+from sklearn.base import ClassifierMixin
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+from leeward.sklearn._base import Array, RobustLinear
+from leeward.sklearn._inputs import weights_of
+from leeward.sklearn._names import loss_name, loss_of
+
+__all__ = ["RobustClassifier", "plain_labels"]
+
+
+def _is_logistic(estimator: RobustClassifier) -> bool:
+    """predict_proba exists for the losses that are log-likelihoods."""
+    name = loss_name(estimator.loss)
+    if name in ("logistic", "softmax"):
+        return True
+    raise AttributeError(f"predict_proba needs loss='logistic'; loss={name!r} does not estimate probabilities")
+
+
+class RobustClassifier(ClassifierMixin, RobustLinear):  # type: ignore[misc]
+    """Linear classifier that minimises a robust risk of its losses.
+
+    The fit minimises, over ``w = (coef, intercept)``::
+
+        P(w) = R( loss(x_1 . coef + intercept, y_1), ..., loss(x_n . coef + intercept, y_n) ) + (l2 / 2) |coef|^2
+
+    where the risk R, the mean under the worst-case weights q of an uncertainty set around the base weights p, takes the
+    place of the average. p is uniform, or proportional to ``sample_weight * class_weight``: only ratios of weights matter,
+    and the intercept is not penalised. With ``risk="mean"`` this is plain (ridge) logistic regression or a linear SVM.
+
+    ============================================  =======================================
+    scikit-learn (n samples, no sample weights)   here, with ``risk="mean"``
+    ============================================  =======================================
+    ``LogisticRegression(C=C)``                   ``l2 = 1 / (C * n)``
+    ``LinearSVC(C=C, loss="hinge")``              ``loss="hinge", l2 = 1 / (C * n)`` (1)
+    ``RidgeClassifier(alpha=a)``                  ``loss="squared", l2 = a / n``
+    ``SGDClassifier(alpha=a)``                    ``l2 = a``
+    ============================================  =======================================
+
+    (1) LinearSVC penalises its intercept, this class does not. LinearSVC's default squared hinge is ``max(0, 1 - m)^2``.
+
+    Parameters
+    ----------
+    risk : leeward risk or str, default="chi_square"
+        What replaces the average: ``leeward.CVaR(0.1)``, or a name with mild parameters: "mean", "worst", "cvar" and
+        "superquantile" (alpha 0.5), "chi_square", "kl" and "cressie_read" (radius 0.1), "total_variation" (radius 0.2),
+        "kl_cvar" and "smoothed_cvar" (alpha 0.5, penalty 0.1), "tilted" (t 1), "extremile" (draws 2), "exponential"
+        (rate 2). ``set_params(risk__alpha=0.3)`` and searches over ``risk__alpha`` change them.
+        A severe risk on noisy labels has a constant model as its optimum: then every sample is equally bad.
+    loss : str or loss object, default="logistic"
+        "logistic" (softmax cross-entropy for more than two classes), or for two classes "hinge", "squared_hinge" or
+        "squared" (on targets -1 and 1). For more classes with these wrap the estimator in
+        ``sklearn.multiclass.OneVsRestClassifier``: each class then has its own worst case.
+    l2 : float, default=1e-4
+        Strength of the ridge term, as ``alpha`` in SGDClassifier. With ``l2 > 0`` every fit has a certificate (`gap_`);
+        0 is allowed and has none.
+    fit_intercept : bool, default=True
+        Whether to fit an intercept, which is not penalised.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes. "balanced" gives each class the same total base weight.
+    domain : leeward domain, prox term or None, default=None
+        Where the coefficients may lie (``leeward.Box(0.0)`` for non-negative ones) or a term h(coef) added to P
+        (``leeward.L1(0.01)``). The intercept stays free.
+    algorithm : leeward algorithm, str or None, default=None
+        None lets `leeward.minimize` choose; "lbfgs", "sgd" and "nesterov" name algorithms with default settings.
+    tol : float or None, default=1e-4
+        Certified relative gap at which the fit stops (see `leeward.minimize`); None is that function's default.
+    max_passes : float or None, default=None
+        Budget in passes over the data; None is `leeward.minimize`'s default.
+    warm_start : bool, default=False
+        Start from the coefficients of the last fit when their shape fits.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed of the sampling algorithms. None is the fixed seed 0; the global NumPy state is never used.
+    n_jobs : int or None, default=None
+        Threads. None takes the CPUs that the process may use and respects OMP_NUM_THREADS; -1 is all of them. The fit has
+        the same bits for any number.
+    verbose : bool, default=False
+        Whether to show progress.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, d) or (C, d)
+        Coefficients; one row for two classes.
+    intercept_ : ndarray of shape (1,) or (C,)
+        Intercepts, zeros without `fit_intercept`.
+    classes_ : ndarray of shape (C,)
+        Sorted labels of the training samples of positive weight.
+    objective_ : float
+        P at the fitted coefficients.
+    gap_ : float or None
+        Certified bound on ``objective_`` minus the optimum, None where there is no certificate.
+    risk_ : leeward risk
+        The risk object used.
+    result_ : leeward.Result
+        The whole answer of the solver with its trace, without the training samples' weights.
+    n_iter_ : int
+        Iterations.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (d,)
+        Names of the features when X had them.
+
+    See Also
+    --------
+    RobustRegressor : The same for real targets.
+    RobustClassifierCV : With a choice of the risk's parameter by cross-validation.
+
+    Examples
+    --------
+    >>> import leeward as lw
+    >>> from leeward.sklearn import RobustClassifier
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = RobustClassifier(risk=lw.CVaR(0.2), l2=1e-2).fit(X, y)
+    >>> bool(model.score(X, y) > 0.9)
+    True
+    """
+
+    classes_: NDArray[Any]
+    _supported = ("logistic", "softmax", "hinge", "squared_hinge", "squared")
+
+    def __init__(
+        self,
+        risk: Any = "chi_square",
+        loss: Any = "logistic",
+        *,
+        l2: float = 1e-4,
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        domain: Any = None,
+        algorithm: Any = None,
+        tol: float | None = 1e-4,
+        max_passes: float | None = None,
+        warm_start: bool = False,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        super().__init__(
+            risk,
+            loss,
+            l2=l2,
+            fit_intercept=fit_intercept,
+            domain=domain,
+            algorithm=algorithm,
+            tol=tol,
+            max_passes=max_passes,
+            warm_start=warm_start,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+        self.class_weight = class_weight
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Fit the classifier.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+            Samples; float32 and float64, C-ordered or CSR, are used without a copy.
+        y : array-like of shape (n,)
+            Class labels: numbers, strings, booleans, categories.
+        sample_weight : array-like of shape (n,), default=None
+            Base weights; only ratios matter, and a weight of 0 is the same as leaving the sample out.
+        groups : array-like of shape (n,), default=None
+            Group labels. The risk is then taken over the weighted mean losses of the groups, each group counting the same.
+
+        Returns
+        -------
+        self : RobustClassifier
+            The fitted estimator.
+        """
+        X, y = self._check_features(X, reset=True, y=plain_labels(y))
+        y = self._checked_labels(y)
+        weight = weights_of(sample_weight, X.shape[0])
+        weight, classes = self._weigh_classes(y, weight)
+        same = hasattr(self, "classes_") and np.array_equal(self.classes_, classes)
+        start = self._start() if same else None
+        self.classes_ = classes
+        w = self._solve(X, self._codes(y), weight, groups, start)
+        outputs = 1 if len(classes) == 2 else len(classes)
+        size = outputs * self.n_features_in_
+        self.coef_ = w[:size].reshape(outputs, self.n_features_in_).copy()
+        self.intercept_ = w[size:].copy() if self.fit_intercept else np.zeros(outputs)
+        return self
+
+    def _checked_labels(self, y: Any) -> NDArray[Any]:
+        check_classification_targets(y)
+        return np.asarray(column_or_1d(y))
+
+    def _weigh_classes(self, y: NDArray[Any], weight: Array | None) -> tuple[Array | None, NDArray[Any]]:
+        """Sample weights with the class weights in them, and the classes that have some weight."""
+        classes, codes = np.unique(y, return_inverse=True)
+        if self.class_weight is not None:
+            total = np.bincount(codes, weight)
+            present = total > 0
+            if isinstance(self.class_weight, str) and self.class_weight == "balanced":
+                factor = np.zeros(len(classes))
+                factor[present] = total.sum() / (present.sum() * total[present])
+            else:
+                factor = compute_class_weight(self.class_weight, classes=classes, y=y)
+            weight = (1.0 if weight is None else weight) * factor[codes]
+        if weight is not None:
+            classes = classes[np.bincount(codes, weight) > 0]
+        if len(classes) < 2:
+            left = "no class remains" if not len(classes) else f"only one class remains: {classes[0]!r}"
+            why = "" if weight is None else " among the samples of positive weight (sample_weight, class_weight)"
+            raise ValueError(f"{type(self).__name__} needs samples of at least two classes, {left}{why}")
+        return weight, classes
+
+    def _codes(self, y: NDArray[Any]) -> NDArray[np.int64]:
+        # Labels outside classes_ only occur with weight 0 in fit, where any code will do.
+        codes = np.searchsorted(self.classes_, y)
+        return np.minimum(codes, len(self.classes_) - 1).astype(np.int64)
+
+    def _target(self, y: Any) -> NDArray[np.int64]:
+        labels = column_or_1d(np.asarray(plain_labels(y)), warn=True)
+        unknown = ~np.isin(labels, self.classes_)
+        if unknown.any():
+            first = int(np.argmax(unknown))
+            raise ValueError(
+                f"y must hold labels among classes_ {self.classes_.tolist()}, got {labels[first]!r} at position {first}"
+            )
+        return self._codes(labels)
+
+    def _loss(self) -> Any:
+        loss = loss_of(self.loss, self._supported, type(self).__name__)
+        name = loss_name(loss)
+        many = len(self.classes_) > 2
+        if many and name not in ("logistic", "softmax"):
+            raise ValueError(
+                f"loss={name!r} with {len(self.classes_)} classes is not supported; use loss='logistic', or "
+                f"sklearn.multiclass.OneVsRestClassifier({type(self).__name__}(loss={name!r}))"
+            )
+        if name in ("logistic", "softmax"):
+            return "softmax" if many else "logistic"
+        return loss
+
+    def _model(self, X: Any, target: Any, sample_weight: Array | None, *, l2: float) -> Any:
+        if loss_name(self.loss) == "squared":
+            target = 2.0 * target - 1.0
+        return super()._model(X, target, sample_weight, l2=l2)
+
+    def decision_function(self, X: Any) -> Array:
+        """Scores of the samples.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+            Samples.
+
+        Returns
+        -------
+        scores : ndarray of shape (n,) or (n, C)
+            For two classes the score of ``classes_[1]``, which is predicted where it is above 0.
+        """
+        scores = self._scores(X)
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Class labels of the samples.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+            Samples.
+
+        Returns
+        -------
+        labels : ndarray of shape (n,)
+            Entries of `classes_`. A score of exactly 0 gives ``classes_[0]``; among equal scores the first class wins.
+        """
+        scores = self.decision_function(X)
+        best = (scores > 0).astype(np.intp) if scores.ndim == 1 else np.argmax(scores, axis=1)
+        return np.asarray(self.classes_[best])
+
+    @available_if(_is_logistic)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Array:
+        """Class probabilities, by the logistic or softmax function of the scores.
+
+        They are the model's own: a robust risk weighs hard samples up, so that they can be less confident than the
+        frequencies in the training data.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+            Samples.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n, C)
+            Rows sum to 1.
+        """
+        scores = self.decision_function(X)
+        return np.stack([expit(-scores), expit(scores)], axis=1) if scores.ndim == 1 else softmax(scores, axis=1)
+
+    @available_if(_is_logistic)  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: Any) -> Array:
+        """Logarithms of the class probabilities, without the detour over small probabilities.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+            Samples.
+
+        Returns
+        -------
+        log_probabilities : ndarray of shape (n, C)
+            Logarithms of `predict_proba`.
+        """
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            return np.stack([log_expit(-scores), log_expit(scores)], axis=1)
+        return log_softmax(scores, axis=1)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = True
+        return tags
+
+
+def plain_labels(y: Any) -> Any:
+    """Labels of a pandas extension type (nullable integer, boolean, category, string) as an ordinary array."""
+    dtype = getattr(y, "dtype", None)
+    if dtype is None or isinstance(dtype, np.dtype) or not hasattr(y, "to_numpy"):
+        return y
+    if y.isna().any():
+        raise ValueError(f"y must have no missing labels, found one at position {int(np.argmax(y.isna().to_numpy()))}")
+    array = y.to_numpy()
+    return np.array(array.tolist()) if array.dtype == object else array

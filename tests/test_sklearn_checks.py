@@ -1,0 +1,26 @@
+"""Every estimator passes scikit-learn's own checks, with no expected failure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("sklearn")
+
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from leeward.sklearn import RobustClassifier, RobustClassifierCV, RobustRegressor, RobustRegressorCV
+
+ESTIMATORS = [
+    RobustClassifier(),
+    RobustRegressor(),
+    RobustClassifierCV(values=[0.1, 1.0], cv=3),
+    RobustRegressorCV(values=[0.1, 1.0], cv=3),
+]
+
+
+@parametrize_with_checks(ESTIMATORS)
+@pytest.mark.filterwarnings("ignore:Estimator's parameters changed after set_params raised:UserWarning")
+def test_estimator_keeps_scikit_learns_contract(estimator: Any, check: Any) -> None:
+    check(estimator)
