@@ -14,6 +14,7 @@ from leeward import _core
 from leeward._checkpoint import Checkpoint
 from leeward._context import RunContext, StopRun
 from leeward._progress import Progress
+from leeward._threads import thread_request
 from leeward.algorithms import SGD, Algorithm, Minibatch, Nesterov
 from leeward.domains import Domain
 from leeward.errors import ConvergenceWarning
@@ -125,7 +126,7 @@ def minimize(
     target = Checkpoint(checkpoint) if isinstance(checkpoint, str | os.PathLike) else checkpoint
     if target is not None and not isinstance(target, Checkpoint):
         raise TypeError(f"checkpoint must be a path or a Checkpoint, got {checkpoint!r}")
-    workers = _core.resolve_threads(0 if threads is None else _threads(threads))
+    workers = _core.resolve_threads(thread_request(threads))
     preface = ""
     if algorithm is None:
         algorithm, preface = _choose(problem, domain)
@@ -228,14 +229,6 @@ def _seed(seed: Any) -> int:
     if not 0 <= int(seed) < 2**64:
         raise ValueError(f"seed must be in [0, 2**64), got {seed}")
     return int(seed)
-
-
-def _threads(threads: Any) -> int:
-    if isinstance(threads, bool) or not isinstance(threads, numbers.Integral):
-        raise TypeError(f"threads must be an integer or None, got {threads!r}")
-    if not 1 <= int(threads) <= 4096:
-        raise ValueError(f"threads must be between 1 and 4096, got {threads}")
-    return int(threads)
 
 
 def _check_trace(trace: Any) -> None:
