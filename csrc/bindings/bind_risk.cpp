@@ -127,9 +127,15 @@ struct RowSolver {
   }
 };
 
+// Plain small integers pass here; anything else goes to the one check in Python, which has the words for it.
 int thread_count(const py::object& threads) {
   if (threads.is_none()) return resolve_threads(0);
-  return threads.cast<int>();
+  if (PyLong_CheckExact(threads.ptr())) {
+    int overflow = 0;
+    const long count = PyLong_AsLongAndOverflow(threads.ptr(), &overflow);
+    if (overflow == 0 && count >= 1 && count <= 1024) return static_cast<int>(count);
+  }
+  return py::module_::import("leeward._threads").attr("thread_request")(threads).cast<int>();
 }
 
 // Where the arrays are plain, checks nothing but shapes (the caller has checked those that it converted).

@@ -4,6 +4,7 @@
 
 #include "leeward/core/lanes.hpp"
 #include "leeward/core/parallel.hpp"
+#include "leeward/core/simd.hpp"
 #include "leeward/oracle/loss_passes.hpp"
 #include "leeward/oracle/row_tiles.hpp"
 
@@ -37,7 +38,7 @@ struct Scratch {
   double *z, *r, *y, *weights;
   std::int64_t* index;
 
-  static std::int64_t doubles(std::int64_t tile, std::int64_t outputs) { return tile * (2 * outputs + 3) + 8; }
+  static std::int64_t doubles(std::int64_t tile, std::int64_t outputs) { return tile * (2 * outputs + 3); }
   static Scratch at(double* memory, std::int64_t tile, std::int64_t outputs) {
     Scratch s{};
     s.z = memory;
@@ -49,15 +50,15 @@ struct Scratch {
   }
 };
 
-// partial[0] += partial[1] + ... by the fixed tree of halves, then copied to out.
-void combine(double* partial, std::int64_t tasks, std::int64_t dim, double* out, int threads) {
+// out = the sum of the tasks' vectors, `apart` numbers from one to the next, by the fixed tree of halves.
+void combine(double* partial, std::int64_t tasks, std::int64_t apart, std::int64_t dim, double* out, int threads) {
   constexpr std::int64_t kColumns = 4096;
   parallel_blocks(block_count(dim, kColumns), tasks * dim < (1 << 16) ? 1 : threads, [&](std::int64_t b) {
     const std::int64_t first = b * kColumns, last = std::min(dim, first + kColumns);
     for (std::int64_t width = 1; width < tasks; width *= 2)
       for (std::int64_t t = 0; t + width < tasks; t += 2 * width) {
-        double* LEEWARD_RESTRICT a = partial + t * dim;
-        const double* LEEWARD_RESTRICT other = partial + (t + width) * dim;
+        double* LEEWARD_RESTRICT a = partial + t * apart;
+        const double* LEEWARD_RESTRICT other = partial + (t + width) * apart;
         for (std::int64_t j = first; j < last; ++j) a[j] += other[j];
       }
     std::copy(partial + first, partial + last, out + first);
@@ -84,11 +85,12 @@ void sum_weighted(const LinearMatrix& matrix, std::int64_t outputs, bool interce
   const Workspace::Scope scope(use.workspace);
   const std::int64_t own = Scratch::doubles(t.tile, outputs);
   double* const scratch = use.workspace.take<double>(t.tasks * own);
-  double* const partial = t.tasks == 1 ? out : use.workspace.take<double>(t.tasks * dim);
+  const std::int64_t apart = (dim + 7) / 8 * 8;  // each begins a cache line
+  double* const partial = t.tasks == 1 ? out : use.workspace.take<double>(t.tasks * apart);
   parallel_blocks(t.tasks, use.threads, [&](std::int64_t reversed) {
     const std::int64_t task = t.tasks - 1 - reversed;
     const Scratch s = Scratch::at(scratch + task * own, t.tile, outputs);
-    double* const g = partial + task * dim;
+    double* const g = partial + task * apart;
     std::fill(g, g + dim, 0.0);
     for (std::int64_t j = t.first_tile(task); j < t.first_tile(task + 1); ++j) {
       const WeightedRows tile = make(t.first_row(j), t.rows_of(j), s);
@@ -98,7 +100,33 @@ void sum_weighted(const LinearMatrix& matrix, std::int64_t outputs, bool interce
       }
     }
   });
-  if (t.tasks > 1) combine(partial, t.tasks, dim, out, use.threads);
+  if (t.tasks > 1) combine(partial, t.tasks, apart, dim, out, use.threads);
+}
+
+// The samples of a tile whose weight is not 0, with their weights and labels.
+struct Chosen {
+  Rows rows;
+  const double *weights, *labels;
+};
+
+LEEWARD_CLONES std::int64_t count_zeros(const double* x, std::int64_t count) {
+  std::int64_t zeros = 0;
+  for (std::int64_t k = 0; k < count; ++k) zeros += x[k] == 0.0 ? 1 : 0;
+  return zeros;
+}
+
+Chosen choose(Batch batch, std::int64_t first, std::int64_t count, const double* weights, const double* labels,
+              const Scratch& s) {
+  if (count_zeros(weights, count) == 0 && batch.index == nullptr) return {{nullptr, first, count}, weights, labels + first};
+  std::int64_t kept = 0;
+  for (std::int64_t k = 0; k < count; ++k) {  // without a branch: a slot is overwritten until it is kept
+    const std::int64_t i = batch[first + k];
+    s.index[kept] = i;
+    s.weights[kept] = weights[k];
+    s.y[kept] = labels[i];
+    kept += weights[k] != 0.0 ? 1 : 0;
+  }
+  return {{s.index, 0, kept}, s.weights, s.y};
 }
 
 // Calls f(first, count) for the tiles of a pass that writes to its own rows only.
@@ -183,32 +211,21 @@ void LinearOracle::gradient(const double* w, Batch batch, const double* weights,
   const ScoreMemo::Hold memo(batch.index == nullptr ? settings_.memo : nullptr);
   const double* const known = memo.find(w, dim());
   const std::int64_t outs = outputs();
-  const double* const labels = settings_.labels;
   sum_weighted(
       *matrix_, outs, settings_.intercept, batch.size,
       [&](std::int64_t first, std::int64_t count, const Scratch& s) {
-        std::int64_t kept = 0;
-        for (std::int64_t k = first; k < first + count; ++k) {  // branch-free: the slot is overwritten until it is kept
-          const std::int64_t i = batch[k];
-          s.index[kept] = i;
-          s.weights[kept] = weights[k];
-          s.y[kept] = labels[i];
-          kept += weights[k] != 0.0 ? 1 : 0;
-        }
-        Rows rows{s.index, 0, kept};
-        if (batch.index == nullptr && kept == count) rows = {nullptr, first, count};
+        const Chosen chosen = choose(batch, first, count, weights + first, settings_.labels, s);
+        const std::int64_t kept = chosen.rows.count;
         const double* z = s.z;
         if (known == nullptr)
-          scores_of_rows(*matrix_, w, outs, settings_.intercept, rows, s.z);
-        else if (rows.index == nullptr)
+          scores_of_rows(*matrix_, w, outs, settings_.intercept, chosen.rows, s.z);
+        else if (chosen.rows.index == nullptr)
           z = known + first * outs;
         else
           for (std::int64_t k = 0; k < kept; ++k)
-            for (std::int64_t c = 0; c < outs; ++c) s.z[k * outs + c] = known[s.index[k] * outs + c];
-        loss_slopes(settings_.loss, {z, s.y, kept, outs}, s.r);
-        for (std::int64_t k = 0; k < kept; ++k)
-          for (std::int64_t c = 0; c < outs; ++c) s.r[k * outs + c] *= s.weights[k];
-        return WeightedRows{rows, s.r};
+            for (std::int64_t c = 0; c < outs; ++c) s.z[k * outs + c] = known[chosen.rows.index[k] * outs + c];
+        weighted_slopes(settings_.loss, {z, chosen.labels, kept, outs}, chosen.weights, s.r);
+        return WeightedRows{chosen.rows, s.r};
       },
       out, use);
 }

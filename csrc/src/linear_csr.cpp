@@ -1,45 +1,73 @@
 // CSR rows, sorted or not; entries that name the same column twice add up.
+//
+// What a pass costs is the random access to w (or to the gradient), which misses the L1 cache, beside the stream of entries.
+// The misses keep the hardware from fetching the stream ahead, so this is done here, a little more often than once a line.
 #include <cstdint>
 
-#include "leeward/core/lanes.hpp"
 #include "leeward/core/simd.hpp"
 #include "leeward/oracle/linear_matrix.hpp"
+#include "leeward/oracle/prefetch.hpp"
 
 namespace leeward {
 namespace {
 
-// Entry e of a row goes to lane e mod 4: four additions under way at a time.
+constexpr std::int64_t kAhead = 2048;  // bytes of values; of the narrower column numbers half as many
+constexpr std::int64_t kRowsAhead = 2;
+
+LEEWARD_INLINE void prefetch_bytes(const void* address, std::int64_t distance) {
+  LEEWARD_PREFETCH(static_cast<const char*>(address) + distance);
+}
+
+// The stream beyond entry e, for rows taken in order.
 template <class T, class I>
-void dots_kernel(CsrView<T, I> x, Rows rows, const double* LEEWARD_RESTRICT w, double bias, double* LEEWARD_RESTRICT out,
-                 std::int64_t stride) {
-  for (std::int64_t k = 0; k < rows.count; ++k) {
-    const std::int64_t i = rows[k];
-    const T* v = x.data + x.indptr[i];
-    const I* c = x.indices + x.indptr[i];
-    const std::int64_t n = x.indptr[i + 1] - x.indptr[i];
-    double a0 = 0, a1 = 0, a2 = 0, a3 = 0;
-    std::int64_t e = 0;
-    for (; e + 4 <= n; e += 4) {
-      a0 += static_cast<double>(v[e]) * w[c[e]];
-      a1 += static_cast<double>(v[e + 1]) * w[c[e + 1]];
-      a2 += static_cast<double>(v[e + 2]) * w[c[e + 2]];
-      a3 += static_cast<double>(v[e + 3]) * w[c[e + 3]];
-    }
-    if (e < n) a0 += static_cast<double>(v[e]) * w[c[e]];
-    if (e + 1 < n) a1 += static_cast<double>(v[e + 1]) * w[c[e + 1]];
-    if (e + 2 < n) a2 += static_cast<double>(v[e + 2]) * w[c[e + 2]];
-    out[k * stride] = (a0 + a2) + (a1 + a3) + bias;
+LEEWARD_INLINE void prefetch_stream(CsrView<T, I> x, std::int64_t e) {
+  prefetch_bytes(x.data + e, kAhead);
+  prefetch_bytes(x.indices + e, kAhead / 2);
+}
+
+// The start of a row to come, for rows picked by number.
+template <class T, class I>
+LEEWARD_INLINE void prefetch_row(CsrView<T, I> x, Rows rows, std::int64_t k) {
+  if (k + kRowsAhead >= rows.count) return;
+  const std::int64_t e = x.indptr[rows.index[k + kRowsAhead]];
+  for (std::int64_t b = 0; b < 256; b += 64) {
+    prefetch_bytes(x.data + e, b);
+    prefetch_bytes(x.indices + e, b);
   }
 }
 
-template <class T, class I>
+// Entry e of a row goes to lane e mod 2 while two remain, then to the first.
+template <bool kInOrder, class T, class I>
+void dots_kernel(CsrView<T, I> x, Rows rows, const double* LEEWARD_RESTRICT w, double bias, double* LEEWARD_RESTRICT out,
+                 std::int64_t stride) {
+  for (std::int64_t k = 0; k < rows.count; ++k) {
+    if constexpr (!kInOrder) prefetch_row(x, rows, k);
+    const std::int64_t i = rows[k], last = x.indptr[i + 1];
+    double a = 0.0, b = 0.0;
+    std::int64_t e = x.indptr[i];
+    for (; e + 2 <= last; e += 2) {
+      if constexpr (kInOrder) prefetch_stream(x, e);
+      a += static_cast<double>(x.data[e]) * w[x.indices[e]];
+      b += static_cast<double>(x.data[e + 1]) * w[x.indices[e + 1]];
+    }
+    if (e < last) a += static_cast<double>(x.data[e]) * w[x.indices[e]];
+    out[k * stride] = (a + b) + bias;
+  }
+}
+
+template <bool kInOrder, class T, class I>
 void add_rows_kernel(CsrView<T, I> x, Rows rows, const double* LEEWARD_RESTRICT r, std::int64_t stride,
                      double* LEEWARD_RESTRICT out) {
   for (std::int64_t k = 0; k < rows.count; ++k) {
-    const std::int64_t i = rows[k];
+    if constexpr (!kInOrder) prefetch_row(x, rows, k);
+    const std::int64_t i = rows[k], last = x.indptr[i + 1];
     const double rk = r[k * stride];
-    const std::int64_t last = x.indptr[i + 1];
-    for (std::int64_t e = x.indptr[i]; e < last; ++e) out[x.indices[e]] += static_cast<double>(x.data[e]) * rk;
+    std::int64_t e = x.indptr[i];
+    for (; e + 4 <= last; e += 4) {
+      if constexpr (kInOrder) prefetch_stream(x, e);
+      for (int l = 0; l < 4; ++l) out[x.indices[e + l]] += static_cast<double>(x.data[e + l]) * rk;
+    }
+    for (; e < last; ++e) out[x.indices[e]] += static_cast<double>(x.data[e]) * rk;
   }
 }
 
@@ -49,10 +77,12 @@ class CsrMatrix final : public LinearMatrix {
   explicit CsrMatrix(CsrView<T, I> x) : LinearMatrix(x.rows, x.cols, x.entries()), x_(x) {}
 
   void dots(Rows rows, const double* w, double bias, double* out, std::int64_t stride) const override {
-    dots_kernel(x_, rows, w, bias, out, stride);
+    if (rows.index == nullptr) return dots_kernel<true>(x_, rows, w, bias, out, stride);
+    dots_kernel<false>(x_, rows, w, bias, out, stride);
   }
   void add_rows(Rows rows, const double* r, std::int64_t stride, double* out) const override {
-    add_rows_kernel(x_, rows, r, stride, out);
+    if (rows.index == nullptr) return add_rows_kernel<true>(x_, rows, r, stride, out);
+    add_rows_kernel<false>(x_, rows, r, stride, out);
   }
   void copy_row(std::int64_t i, double* out) const override {
     for (std::int64_t j = 0; j < cols(); ++j) out[j] = 0.0;

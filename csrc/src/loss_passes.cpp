@@ -8,7 +8,14 @@
                            std::int64_t count, double* LEEWARD_RESTRICT out) {                                    \
     for (std::int64_t k = 0; k < count; ++k) out[k] = loss.what(z[k], y[k]);                                      \
   }
+#define LEEWARD_WEIGHTED_PASS(Loss)                                                                                 \
+  LEEWARD_CLONES void weighted_slope(hd::Loss loss, const double* LEEWARD_RESTRICT z, const double* LEEWARD_RESTRICT y, \
+                                     const double* LEEWARD_RESTRICT weights, std::int64_t count,                      \
+                                     double* LEEWARD_RESTRICT out) {                                                  \
+    for (std::int64_t k = 0; k < count; ++k) out[k] = weights[k] * loss.slope(z[k], y[k]);                            \
+  }
 #define LEEWARD_PASSES(Loss)     \
+  LEEWARD_WEIGHTED_PASS(Loss)    \
   LEEWARD_PASS(Loss, value)      \
   LEEWARD_PASS(Loss, slope)      \
   LEEWARD_PASS(Loss, curvature)  \
@@ -59,6 +66,16 @@ void loss_values(const hd::LossSpec& spec, LossInputs in, double* out) {
 void loss_slopes(const hd::LossSpec& spec, LossInputs in, double* out) {
   if (spec.kind == hd::LossKind::softmax) return softmax_slope({in.outputs}, in.z, in.y, in.count, out);
   with_scalar_loss(spec, [&](auto loss) { slope(loss, in.z, in.y, in.count, out); });
+}
+
+void weighted_slopes(const hd::LossSpec& spec, LossInputs in, const double* weights, double* out) {
+  if (spec.kind == hd::LossKind::softmax) {
+    softmax_slope({in.outputs}, in.z, in.y, in.count, out);
+    for (std::int64_t k = 0; k < in.count; ++k)
+      for (std::int64_t c = 0; c < in.outputs; ++c) out[k * in.outputs + c] *= weights[k];
+    return;
+  }
+  with_scalar_loss(spec, [&](auto loss) { weighted_slope(loss, in.z, in.y, weights, in.count, out); });
 }
 
 void loss_curvatures(const hd::LossSpec& spec, LossInputs in, double* out) {

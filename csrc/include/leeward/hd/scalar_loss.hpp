@@ -36,13 +36,14 @@ struct Clipped {
   LEEWARD_HD double dual(double u) const { return u > to ? hi : (u < from ? lo : u * inverse); }
   LEEWARD_HD double value(double u) const {
     const double s = dual(u);
-    return s * u - 0.5 * mu * s * s;
+    return (s * u - 0.5 * mu * s * s) + 0.0;  // 0 rather than -0 where s is 0
   }
-  // A curvature with c(v) <= c(u) + s(u) (v - u) + k (v - u)^2 / 2 for v between u and its mirror: s / u. 0 for mu = 0.
+  // 1 / mu where s = u / mu, elsewhere s / u, the k of the parabola c(u) + s (v - u) + k (v - u)^2 / 2 that lies above c from
+  // u to 0. 0 for mu = 0.
   LEEWARD_HD double curvature(double u) const {
     const bool inside = u <= to && u >= from;
     const double ratio = dual(u) / (inside ? 1.0 : u);
-    return mu > 0.0 ? (inside ? inverse : ratio) : 0.0;
+    return mu > 0.0 ? (inside ? inverse : ratio + 0.0) : 0.0;
   }
   // mu s^2 / 2 on [lo, hi]; `s` is moved onto the border by at most the slack.
   LEEWARD_HD double conjugate(double s) const {

@@ -17,6 +17,7 @@ struct LossInputs {
 
 void loss_values(const hd::LossSpec& loss, LossInputs in, double* out);      // (count,)
 void loss_slopes(const hd::LossSpec& loss, LossInputs in, double* out);      // (count, outputs)
+void weighted_slopes(const hd::LossSpec& loss, LossInputs in, const double* weights, double* out);  // weights[k] times these
 void loss_curvatures(const hd::LossSpec& loss, LossInputs in, double* out);  // (count, outputs)
 void loss_conjugates(const hd::LossSpec& loss, LossInputs in, double* out);  // (count,)
 

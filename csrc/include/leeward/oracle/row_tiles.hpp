@@ -12,6 +12,7 @@ namespace leeward {
 inline constexpr std::int64_t kTileEntries = 32768;  // stored entries of a tile: 256 KiB of doubles
 inline constexpr std::int64_t kTaskEntries = 16384;  // the least work worth a task of its own
 inline constexpr std::int64_t kMostTasks = 64;
+inline constexpr std::int64_t kPartialWork = 16;  // entries read for each number of a task's own vector, at least
 
 struct RowTiles {
   std::int64_t count = 0;  // rows in all
@@ -27,7 +28,7 @@ struct RowTiles {
     t.tiles = (count + t.tile - 1) / t.tile;
     const std::int64_t work = count * per_row * outputs;
     t.tasks = std::min({t.tiles, kMostTasks, work / kTaskEntries});
-    if (partial > 0) t.tasks = std::min(t.tasks, work / (8 * partial));
+    if (partial > 0) t.tasks = std::min(t.tasks, work / (kPartialWork * partial));
     t.tasks = std::max<std::int64_t>(t.tasks, count > 0 ? 1 : 0);
     return t;
   }
