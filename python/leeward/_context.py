@@ -227,7 +227,7 @@ class RunContext:
 
     def stopped(self, stop: StopRun) -> None:
         """Ends the run as ``record`` asked: at the last point, or at the best one when the run went wrong."""
-        wrong = stop.status in (Status.NON_FINITE, Status.DIVERGED)
+        wrong = stop.status in (Status.NON_FINITE, Status.DIVERGED, Status.STALLED)
         self._end = self._best if wrong else self._last
         self._stop = (stop.status, stop.reason)
 

@@ -8,7 +8,9 @@ step of two estimates:
   the base weights, plus the risk's own curvature k_i (s_i the slopes of the losses); lam_max by power iteration; b the
   batch size. Samples of weight 0 have no say;
 * *descent*: the largest of the steps ``t 2^-k`` at which a drawn batch's objective falls by half of ``step |g|^2``; the
-  median over a few batches, from ``1/L`` of the first estimate down where there is one.
+  median over a few batches, from ``1/L`` of the first estimate down where there is one. Where P has a kink (a non-smooth
+  problem, or a risk whose own curvature dwarfs that of the losses, as at the origin where all losses tie) no step need
+  give such a fall; there the objective must not rise by more than a twentieth, and the decay of the steps does the rest.
 
 The losses and gradients of the drawn batches are counted; the passes over the data for moments and power iteration are not
 evaluations of losses and cost time only.
@@ -36,7 +38,9 @@ if TYPE_CHECKING:
 __all__ = ["Choice", "Place", "choose_step", "scaling"]
 
 _PROBES = 8  # batches drawn at the start
-_HALVINGS = 60
+_HALVINGS = 14
+# A risk's curvature above this many times that of the losses is a kink: the first moves leave it.
+_KINK = 64.0
 _POWER_STEPS = 12
 
 
@@ -75,8 +79,8 @@ def choose_step(place: Place, momentum: float, per_pass: int, update: str) -> Ch
     problem = place.problem
     count = min(_PROBES, max(2, problem.size // (8 * place.estimator.size)))
     probes = [place.probe(place.w, k) for k in range(count)]
-    curvature = _curvature(place)
-    step, cost = _descent_step(place, probes, curvature)
+    curvature, kinked = _curvature(place)
+    step, cost = _descent_step(place, probes, curvature, kinked or not problem.smooth)
     cost += sum(p[2] for p in probes)
     noise = _noise(probes, place.metric)
     if update == "acsa":
@@ -112,21 +116,22 @@ def _square(v: Vector, metric: Vector | None) -> float:
 
 
 def _descent_step(
-    place: Place, probes: list[tuple[Vector, float, int, bool]], curvature: float | None
+    place: Place, probes: list[tuple[Vector, float, int, bool]], curvature: float | None, kinked: bool
 ) -> tuple[float, int]:
-    """The median over the probes of the largest step at which the batch's objective falls by half of ``step |g|^2``."""
+    """The median over the probes of the largest step at which the batch's objective falls as it should, and the cost."""
     metric, steps, spent = place.metric, [], 0
     for k, (g, start, _, finite) in enumerate(probes):
         square = _square(g, metric)
         if not (finite and math.isfinite(square) and square > 0):
             continue
-        step = 4.0 * max(abs(start), float(np.abs(place.evaluation.losses).max()), 1e-12) / square
+        scale = max(abs(start), 1e-12)
+        step = 4.0 * max(scale, float(np.abs(place.evaluation.losses).max())) / square
         if curvature is not None:
             step = 1.0 / curvature
         for _ in range(_HALVINGS):
             _, reached, cost, fine = place.probe(place.w - step * (g if metric is None else metric * g), k)
             spent += cost
-            if fine and reached <= start - 0.5 * step * square:
+            if fine and reached <= start + (0.05 * scale if kinked else -0.5 * step * square):
                 break
             step *= 0.5
         steps.append(step)
@@ -135,47 +140,58 @@ def _descent_step(
     return float(np.median(steps)), spent
 
 
-def _curvature(place: Place) -> float | None:
-    """Smoothness of the batch objective in the metric, or None where the losses have no finite constants."""
+def _curvature(place: Place) -> tuple[float | None, bool]:
+    """Smoothness of the batch objective in the metric (None where the losses have no finite constants), and whether the risk
+    has a kink here, whose curvature is then left out."""
     problem, model, metric = place.problem, place.problem.oracle, place.metric
     if not isinstance(model, LinearModel):
-        return None
+        return None, False
     threads = place.threads
     used = np.ones(problem.size, dtype=bool) if problem.base is None else problem.base > 0
     norms = row_norms(model, None, used)
     i = int(np.argmax(norms))
     bound = float(model.smoothness(threads=threads)[i]) / float(norms[i]) if norms[i] > 0 else math.inf
     if not math.isfinite(bound):
-        return None
-    h, growth = _sample_curvatures(place, bound)
-    root = np.ones(model.dim) if metric is None else np.sqrt(metric)
-    v = root * place.evaluation.gradient + 1e-3 * root
-    top = 0.0
+        return None, False
+    of_losses, of_risk, growth = _sample_curvatures(place, bound)
+    top, kinked = _largest_eigenvalue(place, of_losses), of_risk is None
+    if of_risk is not None:
+        both = _largest_eigenvalue(place, of_losses + of_risk)
+        kinked = both > _KINK * top
+        top = top if kinked else both
+    largest = bound * float(row_norms(model, None if metric is None else metric[: model.n_features], used).max())
+    l2 = model.l2 if metric is None else float(np.max(model.l2 * metric[: model.penalised], initial=0.0))
+    return min(1.2 * top + growth * largest / place.estimator.size, max(largest, 1.2 * top)) + l2, kinked
+
+
+def _largest_eigenvalue(place: Place, h: Vector) -> float:
+    """That of ``sum_i h_i x_i x_i^T`` in the metric, by power iteration from the gradient."""
+    model, root = place.problem.oracle, np.ones(place.problem.dim) if place.metric is None else np.sqrt(place.metric)
+    assert isinstance(model, LinearModel)
+    v, top = root * place.evaluation.gradient + 1e-3 * root, 0.0
     for _ in range(_POWER_STEPS):
         size = float(np.sqrt(v @ v))
         if not (size > 0 and math.isfinite(size)):
             break
-        scores = model.scores(root * (v / size), threads=threads)
-        v = root * model.adjoint(h * scores if scores.ndim == 1 else h[:, None] * scores, threads=threads)
+        scores = model.scores(root * (v / size), threads=place.threads)
+        v = root * model.adjoint(h * scores if scores.ndim == 1 else h[:, None] * scores, threads=place.threads)
         top = float(np.sqrt(v @ v))
-    largest = bound * float(row_norms(model, None if metric is None else metric[: model.n_features], used).max())
-    l2 = model.l2 if metric is None else float(np.max(model.l2 * metric[: model.penalised], initial=0.0))
-    return min(1.2 * top + growth * largest / place.estimator.size, max(largest, 1.2 * top)) + l2
+    return top
 
 
-def _sample_curvatures(place: Place, bound: float) -> tuple[Vector, float]:
-    """``h_i = B c p_i + k_i s_i^2`` and B, the largest ratio of worst-case to base weight here."""
+def _sample_curvatures(place: Place, bound: float) -> tuple[Vector, Vector | None, float]:
+    """``B c p_i``, ``k_i s_i^2`` (None where it is not finite), and B, the largest ratio of worst-case to base weight here."""
     problem, model, evaluation = place.problem, place.problem.oracle, place.evaluation
     p = np.full(problem.size, 1.0 / problem.size) if problem.base is None else problem.base
     ratio = evaluation.weights[p > 0] / p[p > 0]
     growth = max(1.0, float(ratio.max()))
     h = bound * growth * p
-    if problem.groups is not None:
-        return h, growth
+    if problem.groups is not None or not problem.risk.smooth:
+        return h, None, growth
     slopes = model.slopes(place.w, threads=place.threads)
     square = slopes**2 if slopes.ndim == 1 else np.sum(slopes**2, axis=1)
     own = problem.risk.curvature(evaluation.losses, sample_weight=problem.base) * square
-    return (h + own if np.isfinite(own).all() else h), growth
+    return h, own if np.isfinite(own).all() else None, growth
 
 
 def _noise(probes: list[tuple[Vector, float, int, bool]], metric: Vector | None) -> float:

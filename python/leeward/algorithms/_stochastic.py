@@ -171,7 +171,7 @@ class _Run:
             self._back(Status.NON_FINITE, f"the objective is not finite at step {self.descent.steps}")
             return
         if self.automatic and c.objective(w, evaluation.value) > self._ceiling():
-            self._back(Status.DIVERGED, "the objective rises whatever the step size")
+            self._back(Status.DIVERGED, "the objective rises")
             return
         self.good = self.descent.state()
         self._record(w, evaluation, int(self.descent.steps))
@@ -228,6 +228,8 @@ class _Run:
     def _back(self, status: Status, reason: str) -> None:
         """Back to the last good point with a quarter of the step; the end of the run when the step was given."""
         if not self.automatic or self.cuts >= _CUTS:
+            if self.automatic:
+                raise StopRun(Status.STALLED, "no step size improves on the best point found")
             raise StopRun(status, f"{reason}: the step is too large")
         self.cuts += 1
         state = {name: values.copy() for name, values in self.good.items()}
