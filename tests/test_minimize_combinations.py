@@ -71,7 +71,7 @@ def test_every_loss_goes_with_every_risk_and_algorithm(loss: losses.Loss, risk: 
     # be no worse than the noise of the steps.
     hard = isinstance(risk, lw.Worst) or isinstance(loss, losses.Poisson)
     assert result.status in (lw.Status.BUDGET, lw.Status.CONVERGED, *([lw.Status.STALLED] if hard else []))
-    assert result.fun < start + (0.02 if hard else -0.01) * abs(start)
+    assert result.fun < start + (0.1 if hard else -0.01) * abs(start)
     assert result.fun == problem.value(result.x)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from leeward._checkpoint import CheckpointStore
-from leeward._points import Point, State, StopRun, certified_gap, pack, unpack
+from leeward._points import Point, State, StopRun, best_gap, certified_gap, pack, unpack
 from leeward.result import Result, Status
 from leeward.trace import Trace
 
@@ -176,7 +176,7 @@ class RunContext:
         gradient_norm : float
             As :meth:`gradient_norm` gives it.
         gap : float or None
-            The certificate.
+            The certificate; infinity where there is one that was not worth computing here.
         step : int, optional
             Steps or iterations so far; the number of earlier records when left out.
         evaluation : Evaluation, optional
@@ -198,13 +198,14 @@ class RunContext:
             stop = self._judge(point)
             if self._wanted(step) or final or stop is not None:
                 self._append(point)
-            self._progress.show(step, self.passes, objective, gap, force=stop is not None)
+            known = point.known_gap
+            self._progress.show(step, self.passes, objective, known, force=stop is not None)
             if math.isfinite(objective):
                 self._last = point
                 if self._best is None or objective <= self._best.objective:
                     self._best = point
             if self._callback is not None and stop is None:
-                state = State(step, self.passes, point.w, objective, gap, gradient_norm, self.trace)
+                state = State(step, self.passes, point.w, objective, known, gradient_norm, self.trace)
                 if self._callback(state):
                     stop = (Status.STOPPED_BY_CALLBACK, "the callback asked to stop")
             if stop is not None:
@@ -241,9 +242,9 @@ class RunContext:
             evaluation = None if self._end is None else self._end.evaluation
             if evaluation is None:
                 evaluation = self.problem.evaluate(w, threads=self.threads)
-            gap = None if self._end is None else self._end.gap
-            if gap is None:
-                gap = self.certified_gap(w, evaluation)
+            gap = None if self._end is None else self._end.known_gap
+            if gap is None or (status is not Status.CONVERGED and not self.problem.smooth):
+                gap = best_gap(self.problem, w, evaluation, self.domain, self.threads)
         fun = self.objective(w, evaluation.value)
         norm = self.gradient_norm(w, evaluation.gradient)
         if status is Status.CONVERGED and not math.isfinite(fun):
@@ -316,7 +317,7 @@ class RunContext:
             passes=self.passes,
             seconds=self.seconds,
             objective=point.objective,
-            gap=math.nan if point.gap is None else point.gap,
+            gap=math.nan if point.known_gap is None else point.known_gap,
             gradient_norm=point.gradient_norm,
             losses=self.losses,
             gradients=self.gradients,

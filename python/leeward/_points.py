@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from leeward._certificate import certify
+from leeward.oracles import LinearModel
 from leeward.result import Status
 
 if TYPE_CHECKING:
@@ -19,7 +21,10 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["Point", "State", "StopRun", "certified_gap", "pack", "unpack"]
+__all__ = ["Point", "State", "StopRun", "best_gap", "certified_gap", "pack", "unpack"]
+
+# Strengths of smoothing at which dual points are tried, over the spread of the losses.
+_STRENGTHS = (1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 1e-4)
 
 
 class StopRun(Exception):
@@ -55,17 +60,38 @@ class Point:
     evaluation: Evaluation | None
     step: int
 
+    @property
+    def known_gap(self) -> float | None:
+        """The gap, or None where it is not known."""
+        return self.gap if self.gap is not None and math.isfinite(self.gap) else None
+
 
 def certified_gap(
     problem: Robust, w: Vector, evaluation: Evaluation | None, domain: Domain | None, threads: int | None
 ) -> float | None:
     """The certificate's gap, never negative; None where none exists."""
-    try:
-        from leeward._certificate import certify
-    except ImportError:
-        return None
     gap = certify(problem, w, evaluation=evaluation, domain=domain, threads=threads).gap
     return None if gap is None or not math.isfinite(gap) else max(float(gap), 0.0)
+
+
+def best_gap(
+    problem: Robust, w: Vector, evaluation: Evaluation, domain: Domain | None, threads: int | None
+) -> float | None:
+    """The smallest of several certificates: for a non-smooth problem the dual points of smoothed ones are tried too."""
+    best = certified_gap(problem, w, evaluation, domain, threads)
+    spread = float(np.ptp(evaluation.losses))
+    if best is None or problem.smooth or spread == 0:
+        return best
+    for strength in _STRENGTHS:
+        try:
+            soft = problem.smoothed(strength * spread)
+        except ValueError:  # a risk that has no smoothing
+            return best
+        q = soft.evaluate(w, threads=threads).weights
+        slopes = soft.oracle.slopes(w, threads=threads) if isinstance(soft.oracle, LinearModel) else None
+        gap = certify(problem, w, evaluation, domain, q=q, slopes=slopes, threads=threads).gap
+        best = best if gap is None or math.isnan(gap) else min(best, max(float(gap), 0.0))
+    return best
 
 
 def pack(name: str, point: Point | None) -> dict[str, NDArray[np.float64]]:

@@ -15,7 +15,7 @@ from leeward._checkpoint import Checkpoint
 from leeward._context import RunContext, StopRun
 from leeward._progress import Progress
 from leeward._threads import thread_request
-from leeward.algorithms import SGD, Algorithm, Minibatch, Nesterov
+from leeward.algorithms import LBFGS, SGD, Algorithm, Minibatch, Nesterov
 from leeward.domains import Domain
 from leeward.errors import ConvergenceWarning
 from leeward.oracles import LinearModel, Oracle
@@ -165,12 +165,11 @@ def minimize(
 def _choose(problem: Robust, domain: Domain | None) -> tuple[Algorithm, str]:
     """An algorithm, and the reason as a clause."""
     small = isinstance(problem.oracle, LinearModel) or problem.size <= _FULL_BATCH_SAMPLES
+    lbfgs = LBFGS()
     try:
-        from leeward.algorithms.lbfgs import LBFGS
-
-        lbfgs: Algorithm = LBFGS()
         lbfgs.check(problem, domain)
-    except (ValueError, ImportError) as why:
+    except ValueError as error:
+        why = str(error).split(";")[0]
         if small and problem.smooth:
             chosen: Algorithm = Nesterov(Minibatch(problem.size, replace=False))
             return chosen, f"Nesterov on the full batch was chosen because the problem is smooth and {why}"
