@@ -1,7 +1,8 @@
 // CSR rows, sorted or not; entries that name the same column twice add up.
 //
 // What a pass costs is the random access to w (or to the gradient), which misses the L1 cache, beside the stream of entries.
-// The misses keep the hardware from fetching the stream ahead, so this is done here, a little more often than once a line.
+// The misses keep the hardware from fetching the stream ahead, so this is done here, more often than once a line, since the
+// processor drops some.
 #include <cstdint>
 
 #include "leeward/core/simd.hpp"
@@ -63,9 +64,10 @@ void add_rows_kernel(CsrView<T, I> x, Rows rows, const double* LEEWARD_RESTRICT 
     const std::int64_t i = rows[k], last = x.indptr[i + 1];
     const double rk = r[k * stride];
     std::int64_t e = x.indptr[i];
-    for (; e + 4 <= last; e += 4) {
+    constexpr int kStep = sizeof(T) == 8 ? 2 : 4;  // entries between prefetches
+    for (; e + kStep <= last; e += kStep) {
       if constexpr (kInOrder) prefetch_stream(x, e);
-      for (int l = 0; l < 4; ++l) out[x.indices[e + l]] += static_cast<double>(x.data[e + l]) * rk;
+      for (int l = 0; l < kStep; ++l) out[x.indices[e + l]] += static_cast<double>(x.data[e + l]) * rk;
     }
     for (; e < last; ++e) out[x.indices[e]] += static_cast<double>(x.data[e]) * rk;
   }

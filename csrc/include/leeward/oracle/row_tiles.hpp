@@ -12,7 +12,7 @@ namespace leeward {
 inline constexpr std::int64_t kTileEntries = 32768;  // stored entries of a tile: 256 KiB of doubles
 inline constexpr std::int64_t kTaskEntries = 16384;  // the least work worth a task of its own
 inline constexpr std::int64_t kMostTasks = 64;
-inline constexpr std::int64_t kPartialWork = 16;  // entries read for each number of a task's own vector, at least
+inline constexpr std::int64_t kPartialWork = 32;  // entries read for each number of a task's own vector, at least
 
 struct RowTiles {
   std::int64_t count = 0;  // rows in all
