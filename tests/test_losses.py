@@ -226,3 +226,20 @@ def test_smoothness_constants_bound_the_gradients_of_each_sample():
                 assert np.linalg.norm(difference) <= bound[i] * np.linalg.norm(a - b) * (1 + 1e-12)
     assert np.all(lw.LinearModel(X, y, "hinge").smoothness() == np.inf)
     assert np.all(lw.LinearModel(X, y, "poisson").smoothness() == np.inf)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 64, 65, 200])
+def test_softmax_of_few_and_many_classes_agrees_with_scipy(classes):
+    # Classes are counted in lanes up to 64 and row by row beyond; 37 samples fill no group.
+    from scipy.special import log_softmax, softmax
+
+    rng = np.random.default_rng(classes)
+    X, y = rng.standard_normal((37, 2)), rng.integers(0, classes, 37)
+    model = lw.LinearModel(X, y, L.Softmax(classes))
+    w = 3 * rng.standard_normal(model.dim)
+    z, hot = model.scores(w), np.eye(classes)[y]
+    p = softmax(z, axis=1)
+    np.testing.assert_allclose(model.losses(w), -(log_softmax(z, axis=1) * hot).sum(1), rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(model.slopes(w), p - hot, rtol=1e-11, atol=1e-14)
+    np.testing.assert_allclose(model.curvatures(w), p * (1 - p), rtol=1e-11, atol=1e-14)
+    np.testing.assert_allclose(model.conjugate(model.slopes(w)), (p * np.log(p)).sum(1), rtol=1e-11, atol=1e-13)
