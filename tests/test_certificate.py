@@ -87,7 +87,7 @@ def test_gap_bounds_the_distance_from_the_optimum_on_200_random_problems(block: 
         best = min(value for value, _ in seen)
         if smoothable(problem):
             result = solve(problem, 1e-9, trace="step")
-            seen += list(zip(result.trace.objective, result.trace.gap, strict=True)) + [(result.fun, result.gap)]
+            seen += [*list(zip(result.trace.objective, result.trace.gap, strict=True)), (result.fun, result.gap)]
             best = min(best, result.fun, *result.trace.objective)
             limit = 1e-6 if problem.smooth else 1e-4
             assert result.gap <= limit * max(abs(result.fun), 1e-9), (seed, problem, result)

@@ -69,9 +69,9 @@ def test_python_blocks_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: py
     for package in needed_packages(text):
         pytest.importorskip(package, reason=f"{page.name} shows {package}")
     monkeypatch.chdir(tmp_path)
-    namespace: dict[str, object] = {"__name__": "page"}
+    namespace: dict[str, object] = {"__name__": "__main__"}
     for line, code in python_blocks(text):
-        exec(compile("\n" * (line - 1) + code, str(page), "exec"), namespace)
+        exec(compile("\n" * (line - 1) + code, str(page), "exec", dont_inherit=True), namespace)
 
 
 def test_a_wrong_block_would_be_seen() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from leeward.problems import Robust
 from leeward.risks import KL, ChiSquare, CressieRead, CVaR, SmoothedCVaR, Spectral
@@ -62,7 +62,8 @@ def smoothed_problem(problem: Robust, strength: float) -> Robust:
         risk = _with_penalty(risk, strength)
     else:
         risk = risk.smoothed(strength)
-    oracle = problem.oracle if problem.oracle.smooth else problem.oracle.smoothed(strength)
+    linear: Any = problem.oracle
+    oracle = linear if linear.smooth else linear.smoothed(strength)
     return Robust(oracle, risk, groups=problem.groups)
 
 
@@ -98,6 +99,7 @@ def true_evaluation(
     else:  # the true risk only constrains the weights
         error = float(solution.value) - float(smoothed.weights @ smoothed.losses)
     if kinked:
-        s = current.oracle.slopes(w, threads=threads)
-        error -= 0.5 * current.oracle.loss.smoothing * float(smoothed.weights @ (s * s))
+        linear: Any = current.oracle
+        s = linear.slopes(w, threads=threads)
+        error -= 0.5 * linear.loss.smoothing * float(smoothed.weights @ (s * s))
     return true, max(error, 0.0)

@@ -333,7 +333,8 @@ def simplex_point(v: Vector, total: float) -> Vector:
     excess = np.cumsum(order) - total
     count = np.arange(1, len(v) + 1)
     k = int(np.flatnonzero(order * count > excess)[-1])
-    return np.maximum(shifted - excess[k] / count[k], 0.0)
+    point: Vector = np.maximum(shifted - excess[k] / count[k], 0.0)
+    return point
 
 
 def norm2(v: Vector) -> float:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.optimize import minimize as scipy_minimize
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -104,9 +103,11 @@ def _segment(
             raise _EndSegment
         return value, unit * scaling.pull(gradient)
 
-    options = {"maxcor": memory, "maxiter": limit, "maxfun": 4 * limit + 20, "ftol": 0.0, "gtol": 0.0, "maxls": 30}
+    from scipy import optimize  # when first needed: it is slow to import
+
+    options: Any = {"maxcor": memory, "maxiter": limit, "maxfun": 4 * limit + 20, "ftol": 0.0, "gtol": 0.0, "maxls": 30}
     try:
-        scipy_minimize(objective, np.zeros(len(start.w)), jac=True, method="L-BFGS-B", options=options)
+        optimize.minimize(objective, np.zeros(len(start.w)), jac=True, method="L-BFGS-B", options=options)
     except _EndSegment:
         return best, False, rose, finite
     return best, True, rose, True

@@ -111,8 +111,8 @@ class LBFGS(Algorithm):
 class _Run:
     """One run: the pilot levels, then the full data, recorded and logged for the checkpoint.
 
-    The log holds every evaluation of the full data. A resumed run repeats the pilot, takes the evaluations of the log instead of the data's,
-    and so goes on with the bits of the run that was stopped.
+    The log holds every evaluation of the full data. A resumed run repeats the pilot, takes the evaluations of the log
+    instead of the data's, and so goes on with the bits of the run that was stopped.
     """
 
     def __init__(self, settings: LBFGS, context: RunContext) -> None:
@@ -130,7 +130,7 @@ class _Run:
         w, strength = context.w0, settings.smoothing
         model = self.problem.oracle
         factored = settings.precondition and isinstance(model, LinearModel) and model.n_features <= _LARGEST_BLOCK
-        if factored and settings.pilot:
+        if factored and settings.pilot and isinstance(model, LinearModel):
             w, strength = self._pilot(model, w, strength)
         plan = Plan(settings.memory, settings.max_iterations, _ROUNDS, factored, context.threads)
         rounds = Rounds(self.problem, self._observe, plan)
