@@ -31,6 +31,12 @@ def fit(seed: int, threads: int = 2) -> bytes:
 
 @pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal to itself")
 def test_ctrl_c_is_seen_at_once_and_keeps_what_was_reached() -> None:
+    # The promise is 50 ms; the best of three leaves out what other programs on the machine take.
+    assert min(interrupted_run() for _ in range(3)) < 0.1
+
+
+def interrupted_run() -> float:
+    """Seconds between the signal and the exception of a run in native code, whose result is checked."""
     sent: list[float] = []
 
     def send() -> None:
@@ -47,13 +53,12 @@ def test_ctrl_c_is_seen_at_once_and_keeps_what_was_reached() -> None:
         seen = time.perf_counter()
     finally:
         sender.join()
-    # 50 ms is the promise on a machine of one's own; a loaded one may take a time slice more.
-    assert seen - sent[0] < 0.25
     result = caught.value.result  # type: ignore[attr-defined]
     assert result.status is lw.Status.INTERRUPTED
     assert len(result.trace) >= 1
     assert result.nit == result.trace.steps[-1]
     assert result.message.startswith("Interrupted")
+    return seen - sent[0]
 
 
 def test_ctrl_c_saves_a_checkpoint_to_go_on_from(tmp_path: Path) -> None:

@@ -181,8 +181,8 @@ def _largest_eigenvalue(place: Place, h: Vector) -> float:
 
 def _sample_curvatures(place: Place, bound: float) -> tuple[Vector, Vector | None, float]:
     """``B c p_i``, ``k_i s_i^2`` (None where it is not finite), and B, the largest ratio of worst-case to base weight here."""
-    problem, evaluation = place.problem, place.evaluation
-    model: Any = problem.oracle
+    problem, model, evaluation = place.problem, place.problem.oracle, place.evaluation
+    assert isinstance(model, LinearModel)
     p = np.full(problem.size, 1.0 / problem.size) if problem.base is None else problem.base
     ratio = evaluation.weights[p > 0] / p[p > 0]
     growth = max(1.0, float(ratio.max()))
