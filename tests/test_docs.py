@@ -42,6 +42,25 @@ def public_objects() -> dict[str, object]:
 
 
 OBJECTS = public_objects()
+# Bases, results and the command: the examples of those who make them show them.
+SHOWN_BY_OTHERS = [
+    "Algorithm",
+    "Domain",
+    "Estimator",
+    "Oracle",
+    "Risk",
+    "Divergence",
+    "Loss",
+    "Evaluation",
+    "Result",
+    "RiskSolution",
+    "State",
+    "Status",
+    "Trace",
+    "RobustPath",
+    "OracleReport",
+    "main",
+]
 
 
 def examples(name: str) -> list[doctest.DocTest]:
@@ -61,6 +80,15 @@ def test_examples_of_a_public_name_run(name: str, tmp_path: Path, monkeypatch: p
         report: list[str] = []
         runner.run(test, out=report.append)
         assert runner.failures == 0, "".join(report)
+
+
+@pytest.mark.parametrize("name", sorted(OBJECTS))
+def test_public_name_has_a_docstring_with_an_example(name: str) -> None:
+    thing = OBJECTS[name]
+    assert inspect.getdoc(thing), f"{name} has no docstring"
+    error = isinstance(thing, type) and issubclass(thing, BaseException)
+    if not error and name.split(".")[-1] not in SHOWN_BY_OTHERS:
+        assert examples(name), f"{name} has no runnable example"
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda p: p.relative_to(ROOT).as_posix())

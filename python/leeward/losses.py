@@ -118,7 +118,16 @@ def _signs(y: ArrayLike, size: int | None, name: str) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class Squared(Loss):
-    """``l(z; y) = (z - y)^2 / 2``, with the half."""
+    """``l(z; y) = (z - y)^2 / 2``, with the half.
+
+    Examples
+    --------
+    >>> import leeward as lw
+    >>> lw.losses.Squared()
+    Squared()
+    >>> lw.losses.Squared().smooth
+    True
+    """
 
     name: ClassVar[str] = "squared"
 
@@ -131,6 +140,14 @@ class Huber(Loss):
     ----------
     delta : float, default 1.0
         Residual, in units of y, from which the loss grows linearly; positive and finite.
+
+    Examples
+    --------
+    >>> import leeward as lw
+    >>> lw.losses.Huber(delta=0.5)
+    Huber(delta=0.5)
+    >>> lw.losses.Huber(delta=0.5).smooth
+    True
     """
 
     delta: float = 1.0
@@ -147,7 +164,16 @@ class Huber(Loss):
 
 @dataclass(frozen=True)
 class Absolute(_Kinked):
-    """``l(z; y) = |z - y|``; its Moreau envelope is Huber's loss divided by mu, with delta = mu."""
+    """``l(z; y) = |z - y|``; its Moreau envelope is Huber's loss divided by mu, with delta = mu.
+
+    Examples
+    --------
+    >>> import leeward as lw
+    >>> lw.losses.Absolute()
+    Absolute(smoothing=0.0)
+    >>> lw.losses.Absolute().smooth
+    False
+    """
 
     name: ClassVar[str] = "absolute"
 
@@ -164,6 +190,14 @@ class Quantile(_Kinked):
     ----------
     tau : float, default 0.5
         The quantile, in (0, 1).
+
+    Examples
+    --------
+    >>> import leeward as lw
+    >>> lw.losses.Quantile(tau=0.9)
+    Quantile(smoothing=0.0, tau=0.9)
+    >>> lw.losses.Quantile(tau=0.9).smooth
+    False
     """
 
     tau: float = 0.5
@@ -185,7 +219,16 @@ class Quantile(_Kinked):
 
 @dataclass(frozen=True)
 class Logistic(Loss):
-    """``l(z; y) = log(1 + exp(-y z))``, labels -1/+1 (0/1 and booleans are taken as such)."""
+    """``l(z; y) = log(1 + exp(-y z))``, labels -1/+1 (0/1 and booleans are taken as such).
+
+    Examples
+    --------
+    >>> import leeward as lw
+    >>> lw.losses.Logistic()
+    Logistic()
+    >>> lw.losses.Logistic().smooth
+    True
+    """
 
     name: ClassVar[str] = "logistic"
 
@@ -201,6 +244,14 @@ class Softmax(Loss):
     ----------
     classes : int, optional
         C; by default the largest label plus one, at least 2.
+
+    Examples
+    --------
+    >>> import leeward as lw
+    >>> lw.losses.Softmax()
+    Softmax(classes=None)
+    >>> lw.losses.Softmax().smooth
+    True
     """
 
     classes: int | None = None
@@ -225,7 +276,16 @@ class Softmax(Loss):
 
 @dataclass(frozen=True)
 class Hinge(_Kinked):
-    """``l(z; y) = max(0, 1 - y z)``, labels -1/+1 or 0/1."""
+    """``l(z; y) = max(0, 1 - y z)``, labels -1/+1 or 0/1.
+
+    Examples
+    --------
+    >>> import leeward as lw
+    >>> lw.losses.Hinge()
+    Hinge(smoothing=0.0)
+    >>> lw.losses.Hinge().smooth
+    False
+    """
 
     name: ClassVar[str] = "hinge"
 
@@ -239,7 +299,16 @@ class Hinge(_Kinked):
 
 @dataclass(frozen=True)
 class SquaredHinge(Loss):
-    """``l(z; y) = max(0, 1 - y z)^2 / 2``, with the half; labels -1/+1 or 0/1."""
+    """``l(z; y) = max(0, 1 - y z)^2 / 2``, with the half; labels -1/+1 or 0/1.
+
+    Examples
+    --------
+    >>> import leeward as lw
+    >>> lw.losses.SquaredHinge()
+    SquaredHinge()
+    >>> lw.losses.SquaredHinge().smooth
+    True
+    """
 
     name: ClassVar[str] = "squared_hinge"
 
@@ -252,6 +321,14 @@ class Poisson(Loss):
     """``l(z; y) = exp(z) - y z``, labels ``y >= 0``: the negative log-likelihood at the rate ``exp(z)``, up to ``log y!``.
 
     Its slope has no Lipschitz constant: the smoothness constants of a model are infinite.
+
+    Examples
+    --------
+    >>> import leeward as lw
+    >>> lw.losses.Poisson()
+    Poisson()
+    >>> lw.losses.Poisson().smooth
+    True
     """
 
     name: ClassVar[str] = "poisson"
