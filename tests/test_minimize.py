@@ -338,3 +338,9 @@ def test_verbose_works_without_tqdm(capsys: pytest.CaptureFixture[str], monkeypa
     monkeypatch.setitem(__import__("sys").modules, "tqdm", None)
     lw.minimize(regression(), algorithm=lw.SGD(lw.Minibatch(8)), max_passes=2, verbose=True)
     assert "leeward: step 0 passes 0.00 objective" in capsys.readouterr().err
+
+
+def test_verbose_ends_its_display_when_the_oracle_fails(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(lw.OracleError):
+        lw.minimize(quadratic(fail_at=5), algorithm=lw.SGD(lw.Minibatch(5), step=0.1), max_passes=10, verbose=True)
+    assert capsys.readouterr().out == ""

@@ -31,11 +31,11 @@ class Progress:
         else:
             sys.stderr.write(f"leeward: step {step} passes {passes:.2f} objective {objective:.8g}{known}\n")
 
-    def close(self, message: str) -> None:
-        """Ends the display with the message of the run."""
+    def close(self, message: str | None = None) -> None:
+        """Ends the display, with the message of the run if it came to one."""
         if self._bar is not None:
             self._bar.close()
-        if self._shown:
+        if self._shown and message is not None:
             sys.stderr.write(f"leeward: {message}\n")
 
 

@@ -135,6 +135,7 @@ def minimize(
     algorithm.check(problem, domain)
 
     budget = algorithm.default_budget(problem) if max_passes is None else max_passes
+    progress = Progress(verbose, budget)
     context = RunContext(
         problem,
         start,
@@ -147,7 +148,7 @@ def minimize(
         trace_every=trace,
         callback=callback,
         checkpoint=target,
-        progress=Progress(verbose, budget),
+        progress=progress,
     )
     try:
         algorithm.run(context)
@@ -156,6 +157,9 @@ def minimize(
     except KeyboardInterrupt as interrupt:
         context.stopped(StopRun(Status.INTERRUPTED, "interrupted"))
         interrupt.result = context.result(preface)  # type: ignore[attr-defined]
+        raise
+    except BaseException:
+        progress.close()
         raise
     result = context.result(preface)
     _warn(result, context.tol)
