@@ -25,7 +25,8 @@ Batch batch_of(const std::optional<Integers>& index, std::int64_t size) {
     if (i[k] < 0 || i[k] >= size)
       throw py::index_error("index[" + std::to_string(k) + "] is " + std::to_string(i[k]) + ", must be in [0, " +
                             std::to_string(size) + ")");
-  return {i, m};
+  static constexpr std::int64_t kNothing = 0;  // an empty batch is not the batch of all samples
+  return {m > 0 ? i : &kNothing, m};
 }
 
 using OptionalIndex = std::optional<Integers>;
