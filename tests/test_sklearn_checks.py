@@ -15,8 +15,8 @@ from leeward.sklearn import RobustClassifier, RobustClassifierCV, RobustRegresso
 ESTIMATORS = [
     RobustClassifier(),
     RobustRegressor(),
-    RobustClassifierCV(values=[0.1, 1.0], cv=3),
-    RobustRegressorCV(values=[0.1, 1.0], cv=3),
+    RobustClassifierCV(values=[0.03, 0.1], cv=3),
+    RobustRegressorCV(values=[0.03, 0.1], cv=3),
 ]
 
 

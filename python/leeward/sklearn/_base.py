@@ -40,7 +40,7 @@ class RobustLinear(BaseEstimator):  # type: ignore[misc]
         fit_intercept: bool = True,
         domain: Any = None,
         algorithm: Any = None,
-        tol: float | None = 1e-4,
+        tol: float | None = None,
         max_passes: float | None = None,
         warm_start: bool = False,
         random_state: Any = None,

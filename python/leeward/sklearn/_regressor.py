@@ -55,8 +55,9 @@ class RobustRegressor(RegressorMixin, RobustLinear):  # type: ignore[misc]
         (``leeward.L1(0.01)``). The intercept stays free.
     algorithm : leeward algorithm, str or None, default=None
         None lets `leeward.minimize` choose; "lbfgs", "sgd" and "nesterov" name algorithms with default settings.
-    tol : float or None, default=1e-4
-        Certified relative gap at which the fit stops (see `leeward.minimize`); None is that function's default.
+    tol : float or None, default=None
+        Certified relative gap at which the fit stops. None is the default of `leeward.minimize`: 1e-6 for smooth risks
+        and losses, 1e-4 for others; see there for fits without a certificate.
     max_passes : float or None, default=None
         Budget in passes over the data; None is `leeward.minimize`'s default.
     warm_start : bool, default=False
