@@ -75,8 +75,9 @@ class RobustClassifier(ClassifierMixin, RobustLinear):  # type: ignore[misc]
     algorithm : leeward algorithm, str or None, default=None
         None lets `leeward.minimize` choose; "lbfgs", "sgd" and "nesterov" name algorithms with default settings.
     tol : float or None, default=None
-        Certified relative gap at which the fit stops. None is the default of `leeward.minimize`: 1e-6 for smooth risks
-        and losses, 1e-4 for others; see there for fits without a certificate.
+        Certified relative gap at which the fit stops (see `leeward.minimize` for fits without a certificate). None is
+        1e-6 for smooth risks and losses, and 1e-4 for others; smooth fits on small data (at most 2^18 entries) go on
+        towards 1e-10, and warn only when they miss 1e-6.
     max_passes : float or None, default=None
         Budget in passes over the data; None is `leeward.minimize`'s default.
     warm_start : bool, default=False
