@@ -1,6 +1,5 @@
 // KLCVaR and SmoothedCVaR: the two entropic smoothings of CVaR, whose density ratio never passes 1 / alpha.
 #include <cmath>
-#include <limits>
 
 #include "leeward/risk/factories.hpp"
 #include "leeward/risk/penalty.hpp"
@@ -12,12 +11,13 @@ namespace {
 constexpr double kLeastPenalty = 0x1p-64;
 
 // On a fixed clipped set E r = 1 is solved by eta + lam log(E[r; free] / (1 - P(clipped) / alpha)), and 1 - P(clipped) / alpha is
-// E[r; free] - (E r - 1): the Newton step of a concave function of exp(-eta / lam), monotone from the right.
+// E[r; free] - (E r - 1): the Newton step of a concave function of exp(-eta / lam), monotone from the right. Too far left, where
+// the clipped set alone has too much mass, it takes Newton's step in eta, of limited length.
 struct CappedStep {
   double operator()(double residual, double free_mass) const {
     const double rest = free_mass - residual;
     const double ratio = residual / rest;
-    if (!(rest > 0)) return std::numeric_limits<double>::infinity();
+    if (!(rest > 0)) return residual < 4 * free_mass ? residual / free_mass : 4.0;
     return ratio > -0.5 ? std::log1p(ratio) : std::log(free_mass / rest);
   }
 };
@@ -29,8 +29,7 @@ class KLCVaRRisk final : public FramedRisk<KLCVaRRisk> {
   template <class T>
   RiskSolution run(const Frame<T>& f, T* weights, Resources& use) const {
     const double lam = scaled_penalty(f, penalty_, kLeastPenalty);
-    const hd::Eta start{mean_place(f, use), 0};
-    const PenaltyRoot root = solve_penalty(f, divergence_, lam, start, CappedStep{}, use);
+    const PenaltyRoot root = solve_penalty(f, divergence_, lam, CappedStep{}, use);
     return finish_penalty(f, divergence_, lam, root, weights, use);
   }
 
@@ -46,8 +45,7 @@ class SmoothedCVaRRisk final : public FramedRisk<SmoothedCVaRRisk> {
   template <class T>
   RiskSolution run(const Frame<T>& f, T* weights, Resources& use) const {
     const double lam = scaled_penalty(f, penalty_, kLeastPenalty);
-    const hd::Eta start{mean_place(f, use), 0};
-    const PenaltyRoot root = solve_penalty(f, divergence_, lam, start, NewtonStep{}, use);
+    const PenaltyRoot root = solve_penalty(f, divergence_, lam, NewtonStep{}, use);
     return finish_penalty(f, divergence_, lam, root, weights, use);
   }
 

@@ -9,6 +9,7 @@
 #include "leeward/hd/eta_root.hpp"
 #include "leeward/risk/factories.hpp"
 #include "leeward/risk/penalty.hpp"
+#include "leeward/risk/sample.hpp"
 
 namespace leeward {
 namespace {
@@ -59,6 +60,87 @@ Active active_at(const Frame<T>& f, const hd::Eta& eta, double lam, Resources& u
   return {v[0] / f.total, v[3] / f.total, v[1] / f.total, v[2] / f.total};
 }
 
+// f*(s) averaged: s + s^2 / 2 on the set, -1/2 outside.
+double conjugate_mean(const Active& a) { return a.mean + 0.5 * a.square - 0.5 * a.idle; }
+
+struct ChiRoot {
+  hd::Eta eta;
+  double lam = 0;
+  Active at{};  // at eta and lam
+  int iterations = 0;
+};
+
+// From the left each step stays left of the root, and a step from the right lands left: the active sets shrink to the answer.
+template <class T>
+ChiRoot search_penalty(const Frame<T>& f, double lam, hd::Eta start, Resources& use) {
+  hd::EtaBracket bracket{.low = {f.low, 0}, .high = {0, 0}};
+  ChiRoot root{.eta = start, .lam = lam};
+  for (;;) {
+    root.at = active_at(f, root.eta, lam, use);
+    ++root.iterations;
+    const double residual = root.at.mean - root.at.idle;  // E r - 1
+    if (std::abs(residual) <= kEtaTolerance || root.iterations >= kEtaIterations) return root;
+    double step = lam * (residual / root.at.mass);
+    // A step that rounding takes past the bracket's right end stops just short of it instead.
+    const double most = minus(bracket.high, root.eta);
+    if (residual > 0 && !(step < most)) step = most * (1 - 0x1p-30);
+    const hd::Eta next = bracket.next(root.eta, residual, step);
+    if (next.hi == root.eta.hi && next.lo == root.eta.lo) return root;
+    root.eta = next;
+  }
+}
+
+// The middle of a bracket of negative numbers: geometric while its ends differ in magnitude.
+double middle_of(double low, double high) {
+  if (high == 0) return low * 0x1p-40;
+  return low < 4 * high ? -std::sqrt(low * high) : 0.5 * (low + high);
+}
+
+template <class T>
+ChiRoot search_radius(const Frame<T>& f, double radius, hd::Eta start, double lam, Resources& use) {
+  const double rho2 = 2 * radius;
+  double low = f.low, high = 0;  // of the threshold eta - lam, once it is inside
+  ChiRoot root{.eta = start, .lam = lam};
+  for (;;) {
+    const Active a = root.at = active_at(f, root.eta, root.lam, use);
+    ++root.iterations;
+    const double g = a.mean - a.idle, square = a.square + a.idle;  // E r - 1, E (r - 1)^2
+    const double side = rho2 * (1 + g) * (1 + g) + g * g - square;  // > 0: the threshold is too small
+    const bool settled = std::abs(g) <= kEtaTolerance && std::abs(square - rho2) <= 1e-13 * (rho2 + square);
+    if (settled || root.iterations >= kEtaIterations) return root;
+    const double threshold = root.eta.sum() - root.lam;
+    if (threshold > low && threshold < high) (side > 0 ? low : high) = threshold;
+    // The closed form on the present set.
+    const double m = a.mean / a.mass, spread = a.square / a.mass - m * m, room = rho2 * a.mass - a.idle;
+    if (room > 0 && spread > 0) {
+      const double ratio = a.mass * std::sqrt(spread / room);  // new lam / lam
+      const hd::Eta moved = hd::moved(root.eta, root.lam * (m - ratio * a.idle / a.mass));
+      const double next = moved.sum() - root.lam * ratio;
+      if (next < high && (next > low || low == f.low) && ratio < 0x1p400) {
+        if (moved.hi == root.eta.hi && moved.lo == root.eta.lo && ratio == 1.0) return root;
+        root.eta = moved;
+        root.lam *= ratio;
+        continue;
+      }
+    }
+    const double middle = middle_of(low, high);
+    if (!(middle > low && middle < high)) return root;
+    root.lam = -middle;  // the scale of the places above the threshold
+    root.eta = {0, 0};
+  }
+}
+
+template <class T>
+RiskSolution finish_chi(const Frame<T>& f, const ChiRoot& root, double penalty, double price, double radius, T* weights,
+                        Resources& use) {
+  double mass = f.total * (1.0 + root.at.mean - root.at.idle);
+  const ChiDensity density{root.eta, 1.0 / root.lam};
+  if (!(mass > 0.5 * f.total && mass < 2 * f.total)) sum_over(f, DensityMass<ChiDensity>{density}, use, &mass);
+  const Solved s{.value = root.eta.sum() + root.lam * conjugate_mean(root.at) + price * radius, .eta = root.eta.sum(),
+                 .multiplier = radius < 0 ? penalty : price, .norm = 1.0 / mass, .price = penalty, .iterations = root.iterations + 2};
+  return finish(f, s, density, weights, use);
+}
+
 class ChiSquareRisk final : public FramedRisk<ChiSquareRisk> {
  public:
   ChiSquareRisk(double penalty, double radius) : penalty_(penalty), radius_(radius) {}
@@ -66,103 +148,50 @@ class ChiSquareRisk final : public FramedRisk<ChiSquareRisk> {
 
   template <class T>
   RiskSolution run(const Frame<T>& f, T* weights, Resources& use) const {
+    const double lam = penalty_ < 0 ? 0 : scaled_penalty(f, penalty_, 0x1p-460);
+    if (radius_ < 0) return finish_chi(f, solve_penalty_form(f, lam, use), lam, 0, -1, weights, use);
     double v[3];
     sum_over(f, StartSums{}, use, v);
     const double mean = v[0] / f.total, variance = v[1] / f.total - mean * mean, top = v[2] / f.total;
-    const double lam = penalty_ < 0 ? 0 : scaled_penalty(f, penalty_, 0x1p-460);
-    if (radius_ < 0) return solve_penalty_form(f, lam, mean, 0, weights, use);
     if (radius_ == 0) {
       const double price = std::numeric_limits<double>::infinity();
       return finish(f, Solved{.value = mean, .eta = mean, .multiplier = price, .norm = 1.0 / f.total, .iterations = 1}, Unit{},
                     weights, use);
     }
-    if (2 * radius_ * top >= 1 - top) {
-      if (lam > 0) return solve_penalty_form(f, lam, mean, 0, weights, use);
-      return finish(f, Solved{.norm = 1.0 / v[2], .iterations = 1}, OnTop{}, weights, use);
+    const bool on_top = 2 * radius_ * top >= 1 - top;
+    if (on_top && lam == 0) return finish(f, Solved{.norm = 1.0 / v[2], .iterations = 1}, OnTop{}, weights, use);
+    if (!on_top) {
+      const ChiRoot root = solve_radius_form(f, mean, variance, use);
+      if (root.lam > lam) return finish_chi(f, root, lam, root.lam - lam, radius_, weights, use);
     }
-    return solve_radius_form(f, lam, mean, variance, weights, use);
+    return finish_chi(f, solve_penalty_form(f, lam, use), lam, 0, radius_, weights, use);
   }
 
  private:
   template <class T>
-  RiskSolution solve_penalty_form(const Frame<T>& f, double lam, double mean, int before, T* weights, Resources& use) const;
+  ChiRoot solve_penalty_form(const Frame<T>& f, double lam, Resources& use) const {
+    if (f.size >= kSampleFrom) {
+      const Workspace::Scope scope(use.workspace);
+      const Frame<double> sample = sample_of(f, use);
+      if (sample.size > 0) return search_penalty(f, lam, search_penalty(sample, lam, {mean_place(sample, use), 0}, use).eta, use);
+    }
+    return search_penalty(f, lam, {mean_place(f, use), 0}, use);
+  }
+
   template <class T>
-  RiskSolution solve_radius_form(const Frame<T>& f, double least, double mean, double variance, T* weights,
-                                 Resources& use) const;
+  ChiRoot solve_radius_form(const Frame<T>& f, double mean, double variance, Resources& use) const {
+    const double lam = std::sqrt(variance / (2 * radius_));
+    ChiRoot start{.eta = {mean, 0}, .lam = lam < 0x1p460 ? lam : 0x1p460};
+    if (f.size >= kSampleFrom) {
+      const Workspace::Scope scope(use.workspace);
+      const Frame<double> sample = sample_of(f, use);
+      if (sample.size > 0) start = search_radius(sample, radius_, start.eta, start.lam, use);
+    }
+    return search_radius(f, radius_, start.eta, start.lam, use);
+  }
 
   double penalty_, radius_;
 };
-
-// f*(s) averaged: s + s^2 / 2 on the set, -1/2 outside.
-double conjugate_mean(const Active& a) { return a.mean + 0.5 * a.square - 0.5 * a.idle; }
-
-template <class T>
-RiskSolution ChiSquareRisk::solve_penalty_form(const Frame<T>& f, double lam, double mean, int before, T* weights,
-                                               Resources& use) const {
-  hd::Eta eta{mean, 0};
-  Active a{};
-  Solved s{.multiplier = radius_ < 0 ? lam : 0, .price = lam, .iterations = before + 1};
-  hd::EtaBracket bracket{.low = {f.low, 0}, .high = {0, 0}};
-  // From the left each step stays left of the root, and a step from the right lands left: the active sets shrink to the answer.
-  for (;;) {
-    a = active_at(f, eta, lam, use);
-    ++s.iterations;
-    const double residual = a.mean - a.idle;  // E r - 1
-    if (std::abs(residual) <= kEtaTolerance || s.iterations >= kEtaIterations) break;
-    const hd::Eta next = bracket.next(eta, residual, lam * (residual / a.mass));
-    if (next.hi == eta.hi && next.lo == eta.lo) break;
-    eta = next;
-  }
-  s.eta = eta.sum();
-  s.value = s.eta + lam * conjugate_mean(a);
-  s.norm = 1.0 / (f.total * (1.0 + a.mean - a.idle));
-  return finish(f, s, ChiDensity{eta, 1.0 / lam}, weights, use);
-}
-
-template <class T>
-RiskSolution ChiSquareRisk::solve_radius_form(const Frame<T>& f, double least, double mean, double variance, T* weights,
-                                              Resources& use) const {
-  const double rho2 = 2 * radius_;
-  hd::Eta eta{mean, 0};
-  double lam = std::sqrt(variance / rho2);
-  lam = lam < 0x1p460 ? lam : 0x1p460;
-  double low = f.low, high = 0;  // of the threshold eta - lam, once it is inside
-  Active a{};
-  Solved s{.iterations = 1};
-  for (;;) {
-    a = active_at(f, eta, lam, use);
-    ++s.iterations;
-    const double g = a.mean - a.idle, square = a.square + a.idle;  // E r - 1, E (r - 1)^2
-    const double side = rho2 * (1 + g) * (1 + g) + g * g - square;  // > 0: the threshold is too small
-    const bool settled = std::abs(g) <= kEtaTolerance && std::abs(square - rho2) <= 1e-13 * (rho2 + square);
-    if (settled || s.iterations >= kEtaIterations) break;
-    const double threshold = eta.sum() - lam;
-    if (threshold > low && threshold < high) (side > 0 ? low : high) = threshold;
-    // The closed form on the present set.
-    const double m = a.mean / a.mass, spread = a.square / a.mass - m * m, room = rho2 * a.mass - a.idle;
-    if (room > 0 && spread > 0) {
-      const double ratio = a.mass * std::sqrt(spread / room);  // new lam / lam
-      const hd::Eta moved = hd::moved(eta, lam * (m - ratio * a.idle / a.mass));
-      const double next = moved.sum() - lam * ratio;
-      if (next < high && (next > low || low == f.low) && ratio < 0x1p400) {
-        if (moved.hi == eta.hi && moved.lo == eta.lo && ratio == 1.0) break;
-        eta = moved;
-        lam *= ratio;
-        continue;
-      }
-    }
-    const double middle = 0.5 * (low + high);
-    if (!(middle > low && middle < high)) break;
-    eta = {middle + lam, 0};
-  }
-  if (lam <= least) return solve_penalty_form(f, least, mean, s.iterations, weights, use);
-  s.eta = eta.sum();
-  s.multiplier = lam - least;
-  s.price = least;
-  s.value = s.eta + lam * conjugate_mean(a) + (lam - least) * radius_;
-  s.norm = 1.0 / (f.total * (1.0 + a.mean - a.idle));
-  return finish(f, s, ChiDensity{eta, 1.0 / lam}, weights, use);
-}
 
 }  // namespace
 

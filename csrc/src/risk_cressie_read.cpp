@@ -5,17 +5,25 @@
 
 #include "leeward/risk/factories.hpp"
 #include "leeward/risk/penalty.hpp"
+#include "leeward/risk/sample.hpp"
 
 namespace leeward {
 namespace {
 
+// y = (1 + kappa x)_+ = kappa (x - eta)_+ with eta = -1 / kappa: the first form is exact for small kappa, the second near y = 0.
+struct Power {
+  hd::Eta eta;
+  double kappa;
+  LEEWARD_INLINE double logarithm(double x) const { return hd::log_of_power(kappa * x, kappa * eta.from(x)); }
+};
+
 // sum b (y^a - 1), sum b y^a, sum b (y^(a + 1) - 1), sum b y^(a + 1)
 struct PowerSums {
   static constexpr int kSums = 4;
-  double kappa, a;
+  Power y;
+  double a;
   LEEWARD_INLINE void operator()(double x, double b, double* v) const {
-    const double t = kappa * x;
-    const double logarithm = hd::log1p(t > -1.0 ? t : -1.0);
+    const double logarithm = y.logarithm(x);
     const hd::ExpPair r = hd::exp_pair(a * logarithm), s = hd::exp_pair((a + 1.0) * logarithm);
     v[0] = b * r.expm1;
     v[1] = b * r.exp;
@@ -25,12 +33,12 @@ struct PowerSums {
 };
 
 struct PowerDensity {
-  double kappa, a, order, inverse_z, z_power, scale;  // z_power = Z^-(k - 1); scale = 1 / (k - 1)
+  Power y;
+  double a, order, inverse_z, z_power;  // z_power = Z^-(k - 1)
   LEEWARD_INLINE Ratio operator()(double x) const {
-    const double t = kappa * x;
-    const double logarithm = hd::log1p(t > -1.0 ? t : -1.0);
+    const double logarithm = y.logarithm(x);
     const double raw = hd::exp_pair(a * logarithm).exp;
-    const double s = ((t > -1.0 ? 1.0 + t : 0.0) * z_power - 1.0) * scale;
+    const double s = (hd::exp_pair(logarithm).exp * z_power - 1.0) * a;
     const double r = raw * inverse_z;
     return {raw, r * s - (r * (1.0 + (order - 1.0) * s) - 1.0) / order};
   }
@@ -62,17 +70,17 @@ class CressieReadRisk final : public FramedRisk<CressieReadRisk> {
     sum_over(f, Moments{}, use, m);
     const double mean = m[0] / f.total, variance = m[1] / f.total - mean * mean, top = m[2] / f.total;
     const double lam = penalty_ < 0 ? 0 : scaled_penalty(f, penalty_, kLeastPenalty);
-    if (radius_ < 0) return solve_penalty_form(f, lam, mean, lam, weights, use);
+    if (radius_ < 0) return solve_penalty_form(f, lam, lam, weights, use);
     if (radius_ == 0) {
       const double price = std::numeric_limits<double>::infinity();
       return finish(f, Solved{.value = mean, .eta = mean, .multiplier = price, .norm = 1.0 / f.total, .iterations = 1}, Unit{},
                     weights, use);
     }
     if (std::log1p(moment()) >= (1.0 - divergence_.order) * std::log(top)) {
-      if (lam > 0) return solve_penalty_form(f, lam, mean, 0, weights, use);
+      if (lam > 0) return solve_penalty_form(f, lam, 0, weights, use);
       return finish(f, Solved{.norm = 1.0 / m[2], .iterations = 1}, OnTop{}, weights, use);
     }
-    return solve_radius_form(f, lam, mean, variance, weights, use);
+    return solve_radius_form(f, lam, variance, weights, use);
   }
 
  private:
@@ -80,70 +88,91 @@ class CressieReadRisk final : public FramedRisk<CressieReadRisk> {
   double moment() const { return divergence_.order * (divergence_.order - 1.0) * radius_; }
 
   template <class T>
-  RiskSolution solve_penalty_form(const Frame<T>& f, double lam, double mean, double multiplier, T* weights,
+  RiskSolution solve_penalty_form(const Frame<T>& f, double lam, double multiplier, T* weights,
                                   Resources& use) const {
-    const PenaltyRoot root = solve_penalty(f, divergence_, lam, hd::Eta{mean, 0}, NewtonStep{}, use);
+    const PenaltyRoot root = solve_penalty(f, divergence_, lam, NewtonStep{}, use);
     RiskSolution out = finish_penalty(f, divergence_, lam, root, weights, use);
     if (multiplier == 0) out.multiplier = 0;
     return out;
   }
 
   template <class T>
-  RiskSolution solve_radius_form(const Frame<T>& f, double least, double mean, double variance, T* weights,
-                                 Resources& use) const;
+  RiskSolution solve_radius_form(const Frame<T>& f, double least, double variance, T* weights, Resources& use) const;
 
   hd::CressieReadDivergence divergence_;
   double penalty_, radius_;
 };
 
+struct PowerRoot {
+  Power y{};
+  double sums[4] = {};
+  double log_z = 0, log_power = 0;  // log E y^a, log E y^(a + 1)
+  int iterations = 0;
+};
+
 template <class T>
-RiskSolution CressieReadRisk::solve_radius_form(const Frame<T>& f, double least, double mean, double variance, T* weights,
-                                                Resources& use) const {
-  const double k = divergence_.order, a = divergence_.exponent;
-  const double target = std::log1p(moment());
-  // log D against log kappa is close to a line of slope 2 for small kappa: secant steps on it, bisection where they fail.
-  double low = -300, high = 300, low_value = -std::numeric_limits<double>::infinity(), high_value = low_value;
-  double at = 0.5 * std::log(2 * radius_ / (variance > 0x1p-60 ? variance : 0x1p-60)) - std::log(a);
-  at = at > -290 ? (at < 290 ? at : 290) : -290;
-  Solved s{.iterations = 1};
-  double v[4], kappa = 0, log_z = 0, log_power = 0, last = 0, last_value = 0;
+void evaluate(const Frame<T>& f, double a, PowerRoot* root, Resources& use) {
+  sum_over(f, PowerSums{root->y, a}, use, root->sums);
+  ++root->iterations;
+  root->log_z = logarithm_of(root->sums[0] / f.total, root->sums[1] / f.total);
+  root->log_power = logarithm_of(root->sums[2] / f.total, root->sums[3] / f.total);
+}
+
+// The kappa at which log E r^k reaches `target`. log of the one against log kappa is close to a line of slope 2 for small kappa:
+// secant steps on it, halving where they fail; where y of some sample is nearly 0, halving of eta to twice the precision.
+template <class T>
+PowerRoot solve_power(const Frame<T>& f, double k, double a, double target, double start, Resources& use) {
+  double low = -300, high = 300;
+  double at = start > -290 ? (start < 290 ? start : 290) : -290;
+  double last = 0, last_value = 0;
+  PowerRoot root;
+  const auto settled = [&](double reached) {
+    return std::abs(reached - target) <= 1e-14 * (target + 0.01 * root.y.kappa) || root.iterations >= kEtaIterations;
+  };
   for (bool first = true;; first = false) {
-    kappa = std::exp(at);
-    sum_over(f, PowerSums{kappa, a}, use, v);
-    ++s.iterations;
-    log_z = logarithm_of(v[0] / f.total, v[1] / f.total);
-    log_power = logarithm_of(v[2] / f.total, v[3] / f.total);
-    const double reached = log_power - k * log_z;  // log E r^k
-    if (std::abs(reached - target) <= 1e-14 * (target + 0.01 * kappa) || s.iterations >= kEtaIterations) break;
+    const double kappa = std::exp(at);
+    root.y = {{-1.0 / kappa, 0}, kappa};
+    evaluate(f, a, &root, use);
+    const double reached = root.log_power - k * root.log_z;  // log E r^k
+    if (settled(reached)) return root;
     const double value = reached > 0 ? std::log(reached / target) : -1e3;
-    if (value < 0) {
-      low = at;
-      low_value = value;
-    } else {
-      high = at;
-      high_value = value;
-    }
-    double next;
-    if (first)
-      next = at - 0.5 * value;
-    else if (s.iterations % 3 == 0 && low_value > -1e3 && std::isfinite(high_value))
-      next = low - low_value * (high - low) / (high_value - low_value);
-    else
-      next = at - value * (at - last) / (value - last_value);
+    (value < 0 ? low : high) = at;
+    double next = first ? at - 0.5 * value : at - value * (at - last) / (value - last_value);
+    if (root.iterations > 6 && root.iterations % 3 == 0) next = 0.5 * (low + high);
     last = at;
     last_value = value;
     if (!(next > low && next < high)) next = 0.5 * (low + high);
     if (!(next > low && next < high)) break;
     at = next;
   }
-  const double lam = (k - 1.0) / kappa * std::exp((k - 1.0) * log_z);
-  if (lam <= least) return solve_penalty_form(f, least, mean, 0, weights, use);
-  s.eta = std::expm1((k - 1.0) * log_z) / kappa;
-  s.multiplier = lam - least;
-  s.price = least;
-  s.norm = 1.0 / v[1];
-  s.value = s.eta + (lam - least) * radius_ + lam / k * std::expm1(log_power - k * log_z);
-  return finish(f, s, PowerDensity{kappa, a, k, f.total / v[1], std::exp(-(k - 1.0) * log_z), a}, weights, use);
+  hd::EtaBracket bracket{.low = {-std::exp(-low), 0}, .high = {-std::exp(-high), 0}};
+  for (;;) {
+    const hd::Eta next = bracket.next(root.y.eta, target - (root.log_power - k * root.log_z), 0, true);
+    if (next.hi == root.y.eta.hi && next.lo == root.y.eta.lo) return root;
+    root.y = {next, -1.0 / next.sum()};
+    evaluate(f, a, &root, use);
+    if (settled(root.log_power - k * root.log_z)) return root;
+  }
+}
+
+template <class T>
+RiskSolution CressieReadRisk::solve_radius_form(const Frame<T>& f, double least, double variance, T* weights,
+                                                Resources& use) const {
+  const double k = divergence_.order, a = divergence_.exponent, target = std::log1p(moment());
+  double start = 0.5 * std::log(2 * radius_ / (variance > 0x1p-60 ? variance : 0x1p-60)) - std::log(a);
+  if (f.size >= kSampleFrom) {
+    const Workspace::Scope scope(use.workspace);
+    const Frame<double> sample = sample_of(f, use);
+    if (sample.size > 0) start = std::log(solve_power(sample, k, a, target, start, use).y.kappa);
+  }
+  const PowerRoot root = solve_power(f, k, a, target, start, use);
+  const double kappa = root.y.kappa;
+  const double lam = (k - 1.0) / kappa * std::exp((k - 1.0) * root.log_z);
+  if (lam <= least) return solve_penalty_form(f, least, 0, weights, use);
+  Solved s{.eta = std::expm1((k - 1.0) * root.log_z) / kappa, .multiplier = lam - least, .norm = 1.0 / root.sums[1],
+           .price = least, .iterations = root.iterations + 1};
+  s.value = s.eta + (lam - least) * radius_ + lam / k * std::expm1(root.log_power - k * root.log_z);
+  return finish(f, s, PowerDensity{root.y, a, k, f.total / root.sums[1], std::exp(-(k - 1.0) * root.log_z)}, weights, use);
 }
 
 }  // namespace

@@ -47,8 +47,8 @@ LEEWARD_CLONES void scan_block(const T* l, const double* base, std::int64_t n, E
   };
   std::int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
-    LEEWARD_PREFETCH(l + i + 4096 / static_cast<std::int64_t>(sizeof(T)));
-    if constexpr (sizeof(T) == 8) LEEWARD_PREFETCH(l + i + 8 + 4096 / static_cast<std::int64_t>(sizeof(T)));
+    prefetch_pass(l + i);
+    LEEWARD_LANES
     for (int k = 0; k < kLanes; ++k) take(i + k, k);
   }
   for (int k = 0; i < n; ++i, ++k) take(i, k);

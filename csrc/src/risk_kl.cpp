@@ -7,6 +7,7 @@
 #include "leeward/risk/factories.hpp"
 #include "leeward/risk/passes.hpp"
 #include "leeward/risk/penalty.hpp"
+#include "leeward/risk/sample.hpp"
 
 namespace leeward {
 namespace {
@@ -43,18 +44,17 @@ struct Partition {
 };
 
 struct TiltDensity {
-  double tau, log_z, z_excess, inverse_z;
-  bool near_one;
+  double tau, log_z, z, z_excess, inverse_z;
   LEEWARD_INLINE Ratio operator()(double x) const {
     const hd::ExpPair e = hd::exp_pair(tau * x);
     const double r = e.exp * inverse_z;
-    const double excess = near_one ? (e.expm1 - z_excess) * inverse_z : r - 1.0;
+    const double excess = (z_excess > -0.5 ? e.expm1 - z_excess : e.exp - z) * inverse_z;  // r - 1
     return {e.exp, r * (tau * x - log_z) - excess};
   }
 };
 
 TiltDensity density_of(double tau, const Partition& z) {
-  return {tau, z.logarithm(), z.excess, 1.0 / z.mass, z.excess > -0.5};
+  return {tau, z.logarithm(), z.mass, z.excess, 1.0 / z.mass};
 }
 
 struct Moments {
@@ -112,6 +112,44 @@ class KLRisk final : public FramedRisk<KLRisk> {
   double penalty_, radius_;
 };
 
+// The state of the search for tau.
+struct TiltRoot {
+  double tau = 0;
+  Partition z{};
+  double mass = 0;  // sum b e^(tau x)
+  int iterations = 0;
+};
+
+// Newton on sqrt(KL(tau)) = sqrt(rho), nearly linear for small tau; bisection in log tau where that fails.
+template <class T>
+TiltRoot solve_tilt(const Frame<T>& f, double radius, double start, double high, Resources& use) {
+  double low = 0x1p-400;
+  const double most = high;
+  TiltRoot root{.tau = start > low && start < high ? start : high};
+  for (;;) {
+    double v[4];
+    sum_over(f, TiltMoments{root.tau}, use, v);
+    ++root.iterations;
+    root.z = {v[0] / f.total, v[1] / f.total};
+    root.mass = v[1];
+    const double tilted = v[2] / v[1];
+    const double kl = root.tau * tilted - root.z.logarithm();
+    const double miss = radius - kl;
+    if (root.tau == most && miss >= 0) return root;  // the penalty alone keeps q inside the ball
+    if (std::abs(miss) <= 1e-15 * (radius + root.tau * 1e-2) || root.iterations >= kEtaIterations) return root;
+    if (miss > 0)
+      low = root.tau;
+    else
+      high = root.tau;
+    const double spread = v[3] / v[1] - tilted * tilted;
+    const double now = std::sqrt(kl > 0 ? kl : 0);
+    double next = root.tau + 2 * now * (std::sqrt(radius) - now) / (root.tau * spread);
+    if (!(next > low && next < high)) next = std::sqrt(low) * std::sqrt(high);
+    if (!(next > low && next < high)) return root;
+    root.tau = next;
+  }
+}
+
 template <class T>
 RiskSolution KLRisk::solve_radius(const Frame<T>& f, T* weights, Resources& use) const {
   double m[3];
@@ -125,36 +163,22 @@ RiskSolution KLRisk::solve_radius(const Frame<T>& f, T* weights, Resources& use)
   if (least == 0 && radius_ >= -std::log(m[2] / f.total))
     return finish(f, Solved{.norm = 1.0 / m[2], .iterations = 1}, OnTop{}, weights, use);
 
-  // Newton on sqrt(KL(tau)) = sqrt(rho), nearly linear for small tau; bisection in log tau where that fails.
-  double low = 0x1p-400, high = least > 0 ? 1.0 / least : 0x1p400;
-  double tau = std::sqrt(2 * radius_ / (variance > 0x1p-60 ? variance : 0x1p-60));
-  tau = tau > low && tau < high ? tau : high;
-  Solved s;
-  Partition z{};
-  for (s.iterations = 1;; ++s.iterations) {
-    double v[4];
-    sum_over(f, TiltMoments{tau}, use, v);
-    z = {v[0] / f.total, v[1] / f.total};
-    s.norm = 1.0 / v[1];
-    const double tilted = v[2] / v[1];
-    const double kl = tau * tilted - z.logarithm();
-    const double miss = radius_ - kl;
-    if (tau == high && miss >= 0) break;  // the penalty alone keeps q inside the ball
-    if (std::abs(miss) <= 1e-15 * (radius_ + tau * 1e-2) || s.iterations >= kEtaIterations) break;
-    if (miss > 0) low = tau; else high = tau;
-    const double spread = v[3] / v[1] - tilted * tilted;
-    const double root = std::sqrt(kl > 0 ? kl : 0);
-    double next = tau + 2 * root * (std::sqrt(radius_) - root) / (tau * spread);
-    if (!(next > low && next < high)) next = std::sqrt(low) * std::sqrt(high);
-    if (!(next > low && next < high)) break;
-    tau = next;
+  const double high = least > 0 ? 1.0 / least : 0x1p400;
+  double start = std::sqrt(2 * radius_ / (variance > 0x1p-60 ? variance : 0x1p-60));
+  if (f.size >= kSampleFrom) {
+    const Workspace::Scope scope(use.workspace);
+    const Frame<double> sample = sample_of(f, use);
+    if (sample.size > 0) start = solve_tilt(sample, radius_, start, high, use).tau;
   }
+  const TiltRoot root = solve_tilt(f, radius_, start, high, use);
+  const double tau = root.tau;
+  Solved s{.norm = 1.0 / root.mass, .iterations = root.iterations + 1};
   const double lam = 1.0 / tau;
-  s.eta = lam * z.logarithm();
+  s.eta = lam * root.z.logarithm();
   s.multiplier = lam - least;
   s.price = least;
   s.value = s.eta + (lam - least) * radius_;
-  return finish(f, s, density_of(tau, z), weights, use);
+  return finish(f, s, density_of(tau, root.z), weights, use);
 }
 
 }  // namespace

@@ -12,13 +12,14 @@ struct Element {
   double ratio, excess, slope, conjugate;  // r, r - 1, dr/ds, f*(s)
 };
 
-// exp(s) and exp(s) - 1 for the price of one; s is at most 700.
+// exp(s) and exp(s) - 1 for the price of one; s beyond 700 counts as 700.
 struct ExpPair {
   double exp, expm1;
 };
 
 LEEWARD_HD ExpPair exp_pair(double s) {
-  const double y = s < -708.0 ? -708.0 : s;
+  double y = s < -708.0 ? -708.0 : s;
+  y = y > 700.0 ? 700.0 : y;
   const double t = y * real::kLog2e + real::kShift;
   const double k = t - real::kShift;
   const double r = (y - k * real::kLn2Hi) - k * real::kLn2Lo;
@@ -69,18 +70,28 @@ struct SmoothedCVaRDivergence {
   }
 };
 
+// log y for y = 1 + t > 0, else a number so small that every power of y vanishes; `y` is the exact form used near 0. There are no
+// special cases as in log1p: their branches would keep a loop from vectorising.
+LEEWARD_HD double log_of_power(double t, double y) {
+  const bool far = t < -0.5;
+  const double u = far ? y : 1.0 + t;
+  const double v = u - 1.0;
+  const double lost = far ? 0.0 : (1.0 - (u - v)) + (t - v);
+  const real::LogParts p = real::log_split(u);
+  const double scale = from_bits((std::uint64_t{2048 + 1023} - p.exponent) << 52);
+  const double result = real::log_join(p.k, p.f, lost * scale * (1.0 - p.f));
+  return u > 0x1p-1000 ? result : -1e250;
+}
+
 // f(t) = (t^k - k t + k - 1) / (k (k - 1)), f*(s) = (((k - 1) s + 1)_+^(k / (k - 1)) - 1) / k, k > 1.
 struct CressieReadDivergence {
   double order;     // k
   double exponent;  // 1 / (k - 1)
   LEEWARD_HD Element operator()(double s) const {
-    const double t = (order - 1.0) * s;
-    const bool active = t > -1.0;
-    const double logarithm = log1p(active ? t : -1.0);
-    const double excess = expm1(exponent * logarithm);
-    const double ratio = active ? 1.0 + excess : 0.0;
-    const double power = expm1((exponent + 1.0) * logarithm);
-    return {ratio > 0.0 ? ratio : 0.0, active ? excess : -1.0, active ? ratio / (1.0 + t) : 0.0, (active ? power : -1.0) / order};
+    const double t = (order - 1.0) * s, y = 1.0 + t;
+    const double logarithm = log_of_power(t, y);
+    const ExpPair r = exp_pair(exponent * logarithm), power = exp_pair((exponent + 1.0) * logarithm);
+    return {r.exp, r.expm1, r.exp / (y > 0x1p-1000 ? y : 1.0), power.expm1 / order};
   }
 };
 

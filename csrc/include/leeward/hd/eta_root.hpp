@@ -27,15 +27,16 @@ LEEWARD_HD Eta moved(const Eta& a, double step) {
 struct EtaBracket {
   Eta low, high;  // the function is >= 0 at low and <= 0 at high
 
-  // Takes in the sign of the function at `at`; returns the next point: `at + step` if that lies strictly inside, else the middle.
+  // Takes in the sign of the function at `at`; returns the next point: `at + step` if that lies strictly inside and
+  // no halving is asked for, else the middle.
   // A bracket that cannot shrink returns `at` itself.
-  LEEWARD_HD Eta next(const Eta& at, double value, double step) {
+  LEEWARD_HD Eta next(const Eta& at, double value, double step, bool halve = false) {
     if (value >= 0)
       low = at;
     else
       high = at;
     const Eta proposed = moved(at, step);
-    if (minus(proposed, low) > 0 && minus(high, proposed) > 0) return proposed;
+    if (!halve && minus(proposed, low) > 0 && minus(high, proposed) > 0) return proposed;
     const Eta middle = moved(low, 0.5 * minus(high, low));
     if (minus(middle, low) > 0 && minus(high, middle) > 0) return middle;
     return at;

@@ -14,12 +14,6 @@
 
 namespace leeward {
 
-#if defined(__GNUC__) || defined(__clang__)
-#define LEEWARD_PREFETCH(p) __builtin_prefetch(p)
-#else
-#define LEEWARD_PREFETCH(p) ((void)0)
-#endif
-
 // A read of sample i: its place x and its base weight.
 template <class T, bool Weighted>
 struct Reader {
@@ -44,24 +38,32 @@ Reader<T, Weighted> reader_at(const Frame<T>& f, std::int64_t first) {
   return {f.losses + first, f.base == nullptr ? nullptr : f.base + first, f.scale, f.shift, f.base_scale};
 }
 
+// Written out term by term: a loop over j would stand between the compiler and the lanes.
+template <class Summand>
+LEEWARD_INLINE void add_term(const Summand& summand, double x, double b, double (*acc)[kLanes], int k) {
+  static_assert(Summand::kSums <= 4);
+  double v[4] = {};
+  summand(x, b, v);
+  acc[0][k] += v[0];
+  if constexpr (Summand::kSums > 1) acc[1][k] += v[1];
+  if constexpr (Summand::kSums > 2) acc[2][k] += v[2];
+  if constexpr (Summand::kSums > 3) acc[3][k] += v[3];
+}
+
 template <class T, bool Weighted, class Summand>
 LEEWARD_CLONES void sum_block(Reader<T, Weighted> in, std::int64_t n, Summand summand, double* out, std::int64_t stride) {
   constexpr int kSums = Summand::kSums;
   double acc[kSums][kLanes] = {};
   std::int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
-    LEEWARD_PREFETCH(in.losses + i + 4096 / static_cast<std::int64_t>(sizeof(T)));
-    if constexpr (sizeof(T) == 8) LEEWARD_PREFETCH(in.losses + i + 8 + 4096 / static_cast<std::int64_t>(sizeof(T)));
+    prefetch_pass(in.losses + i);
+    LEEWARD_LANES
     for (int k = 0; k < kLanes; ++k) {
-      double v[kSums];
-      summand(in.place(i + k), in.weight(i + k), v);
-      for (int j = 0; j < kSums; ++j) acc[j][k] += v[j];
+      add_term<Summand>(summand, in.place(i + k), in.weight(i + k), acc, k);
     }
   }
   for (int k = 0; i < n; ++i, ++k) {
-    double v[kSums];
-    summand(in.place(i), in.weight(i), v);
-    for (int j = 0; j < kSums; ++j) acc[j][k] += v[j];
+    add_term<Summand>(summand, in.place(i), in.weight(i), acc, k);
   }
   for (int j = 0; j < kSums; ++j) {
     Lanes lanes;
@@ -84,8 +86,8 @@ LEEWARD_CLONES void weight_block(Reader<T, Weighted> in, std::int64_t n, Density
   double acc[kWeightSums][kLanes] = {};
   std::int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
-    LEEWARD_PREFETCH(in.losses + i + 4096 / static_cast<std::int64_t>(sizeof(T)));
-    if constexpr (sizeof(T) == 8) LEEWARD_PREFETCH(in.losses + i + 8 + 4096 / static_cast<std::int64_t>(sizeof(T)));
+    prefetch_pass(in.losses + i);
+    LEEWARD_LANES
     for (int k = 0; k < kLanes; ++k) {
       const double x = in.place(i + k), b = in.weight(i + k);
       const Ratio at = density(x);
@@ -198,6 +200,14 @@ struct OnTop {
 struct TopMass {
   static constexpr int kSums = 1;
   LEEWARD_INLINE void operator()(double x, double b, double* v) const { v[0] = x >= 0.0 ? b : 0.0; }
+};
+
+// sum b r, where a solver's own sum has lost its digits
+template <class Density>
+struct DensityMass {
+  static constexpr int kSums = 1;
+  Density density;
+  LEEWARD_INLINE void operator()(double x, double b, double* v) const { v[0] = b * density(x).r; }
 };
 
 // A risk written as one template for both element types: Derived has

@@ -4,17 +4,19 @@
 #pragma once
 
 #include <cmath>
+#include <limits>
 
 #include "leeward/hd/divergence.hpp"
 #include "leeward/hd/eta_root.hpp"
 #include "leeward/risk/passes.hpp"
+#include "leeward/risk/sample.hpp"
 
 namespace leeward {
 
-// sum b (r - 1), sum b dr/ds, sum b f*(s).
+// sum b (r - 1), sum b dr/ds
 template <class Divergence>
 struct PenaltySums {
-  static constexpr int kSums = 3;
+  static constexpr int kSums = 2;
   Divergence divergence;
   hd::Eta eta;
   double inverse;  // 1 / lam
@@ -22,7 +24,18 @@ struct PenaltySums {
     const hd::Element e = divergence(eta.from(x) * inverse);
     v[0] = b * e.excess;
     v[1] = b * e.slope;
-    v[2] = b * e.conjugate;
+  }
+};
+
+// sum b f*(s)
+template <class Divergence>
+struct ConjugateSum {
+  static constexpr int kSums = 1;
+  Divergence divergence;
+  hd::Eta eta;
+  double inverse;
+  LEEWARD_INLINE void operator()(double x, double b, double* v) const {
+    v[0] = b * divergence(eta.from(x) * inverse).conjugate;
   }
 };
 
@@ -43,6 +56,13 @@ struct Mean {
   LEEWARD_INLINE void operator()(double x, double b, double* v) const { v[0] = b * x; }
 };
 
+template <class T>
+double mean_place(const Frame<T>& f, Resources& use) {
+  double v = 0;
+  sum_over(f, Mean{}, use, &v);
+  return v / f.total;
+}
+
 inline constexpr double kEtaTolerance = 1e-14;  // on E r - 1
 inline constexpr int kEtaIterations = 400;      // bisection alone needs about 110
 
@@ -58,22 +78,46 @@ struct PenaltyRoot {
   int iterations = 0;
 };
 
+// The search from a given start. A step that did not halve the residual is followed by a halving of the bracket.
 template <class T, class Divergence, class Step>
-PenaltyRoot solve_penalty(const Frame<T>& f, const Divergence& divergence, double lam, hd::Eta start, const Step& step,
-                          Resources& use) {
+PenaltyRoot search_penalty(const Frame<T>& f, const Divergence& divergence, double lam, hd::Eta start, const Step& step,
+                           Resources& use) {
   hd::EtaBracket bracket{.low = {f.low, 0}, .high = {0, 0}};
   PenaltyRoot root{.eta = start};
+  double before = std::numeric_limits<double>::infinity();
   for (;;) {
-    double v[3];
+    double v[2];
     sum_over(f, PenaltySums<Divergence>{divergence, root.eta, 1.0 / lam}, use, v);
     ++root.iterations;
     root.residual = v[0] / f.total;
-    root.conjugate = v[2] / f.total;
     if (std::abs(root.residual) <= kEtaTolerance || root.iterations >= kEtaIterations) return root;
-    const hd::Eta next = bracket.next(root.eta, root.residual, lam * step(root.residual, v[1] / f.total));
+    const bool slow = root.iterations > 4 && std::abs(root.residual) > 0.5 * before;
+    before = slow ? std::numeric_limits<double>::infinity() : std::abs(root.residual);
+    const hd::Eta next = bracket.next(root.eta, root.residual, lam * step(root.residual, v[1] / f.total), slow);
     if (next.hi == root.eta.hi && next.lo == root.eta.lo) return root;
     root.eta = next;
   }
+}
+
+template <class T, class Divergence, class Step>
+PenaltyRoot solve_penalty(const Frame<T>& f, const Divergence& divergence, double lam, const Step& step, Resources& use) {
+  hd::Eta start{};
+  bool started = false;
+  if (f.size >= kSampleFrom) {
+    const Workspace::Scope scope(use.workspace);
+    const Frame<double> sample = sample_of(f, use);
+    if (sample.size > 0) {
+      start = search_penalty(sample, divergence, lam, hd::Eta{mean_place(sample, use), 0}, step, use).eta;
+      started = true;
+    }
+  }
+  if (!started) start = {mean_place(f, use), 0};
+  PenaltyRoot root = search_penalty(f, divergence, lam, start, step, use);
+  double conjugate = 0;
+  sum_over(f, ConjugateSum<Divergence>{divergence, root.eta, 1.0 / lam}, use, &conjugate);
+  root.conjugate = conjugate / f.total;
+  root.iterations += 2;
+  return root;
 }
 
 // The penalty in units of the frame, kept where its inverse and the squares of x / lam are finite.
@@ -86,16 +130,12 @@ double scaled_penalty(const Frame<T>& f, double lam, double least) {
 template <class T, class Divergence>
 RiskSolution finish_penalty(const Frame<T>& f, const Divergence& divergence, double lam, const PenaltyRoot& root, T* weights,
                             Resources& use) {
-  const Solved s{.value = root.eta.sum() + lam * root.conjugate, .eta = root.eta.sum(), .multiplier = lam,
-                 .norm = 1.0 / (f.total * (1.0 + root.residual)), .price = lam, .iterations = root.iterations};
-  return finish(f, s, PenaltyDensity<Divergence>{divergence, root.eta, 1.0 / lam}, weights, use);
-}
-
-template <class T>
-double mean_place(const Frame<T>& f, Resources& use) {
-  double v = 0;
-  sum_over(f, Mean{}, use, &v);
-  return v / f.total;
+  const PenaltyDensity<Divergence> density{divergence, root.eta, 1.0 / lam};
+  double mass = f.total * (1.0 + root.residual);
+  if (!(mass > 0.5 * f.total && mass < 2 * f.total)) sum_over(f, DensityMass<PenaltyDensity<Divergence>>{density}, use, &mass);
+  const Solved s{.value = root.eta.sum() + lam * root.conjugate, .eta = root.eta.sum(), .multiplier = lam, .norm = 1.0 / mass,
+                 .price = lam, .iterations = root.iterations};
+  return finish(f, s, density, weights, use);
 }
 
 }  // namespace leeward
