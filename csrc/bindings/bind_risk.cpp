@@ -127,15 +127,17 @@ struct RowSolver {
   }
 };
 
-// Plain small integers pass here; anything else goes to the one check in Python, which has the words for it.
-int thread_count(const py::object& threads) {
-  if (threads.is_none()) return resolve_threads(0);
+// Plain small integers pass here; anything else goes to the one check in Python, which has the words for it. The default is looked
+// up only where more than one thread may be used.
+int thread_count(const py::object& threads, const Call& call) {
+  if (threads.is_none()) return call.rows * call.size < kSerial ? 1 : resolve_threads(0);
   if (PyLong_CheckExact(threads.ptr())) {
     int overflow = 0;
     const long count = PyLong_AsLongAndOverflow(threads.ptr(), &overflow);
     if (overflow == 0 && count >= 1 && count <= 1024) return static_cast<int>(count);
   }
   return py::module_::import("leeward._threads").attr("thread_request")(threads).cast<int>();
+}
 }
 
 // Where the arrays are plain, checks nothing but shapes (the caller has checked those that it converted).
@@ -231,15 +233,15 @@ bool fits(const py::object& out, const py::object& losses) {
 // None when an argument is not plain: the caller converts and calls again.
 py::object solve(const Risk& risk, const py::object& losses, const py::object& base, const py::object& threads, const py::object& out) {
   if (const auto call = shape_of<double>(losses, base); call && fits<double>(out, losses))
-    return solve_plain<double>(risk, losses, base, thread_count(threads), out, *call);
+    return solve_plain<double>(risk, losses, base, thread_count(threads, *call), out, *call);
   if (const auto call = shape_of<float>(losses, base); call && fits<float>(out, losses))
-    return solve_plain<float>(risk, losses, base, thread_count(threads), out, *call);
+    return solve_plain<float>(risk, losses, base, thread_count(threads, *call), out, *call);
   return py::none();
 }
 
 py::object value(const Risk& risk, const py::object& losses, const py::object& base, const py::object& threads) {
-  if (const auto call = shape_of<double>(losses, base)) return value_plain<double>(risk, losses, base, thread_count(threads), *call);
-  if (const auto call = shape_of<float>(losses, base)) return value_plain<float>(risk, losses, base, thread_count(threads), *call);
+  if (const auto call = shape_of<double>(losses, base)) return value_plain<double>(risk, losses, base, thread_count(threads, *call), *call);
+  if (const auto call = shape_of<float>(losses, base)) return value_plain<float>(risk, losses, base, thread_count(threads, *call), *call);
   return py::none();
 }
 
@@ -323,13 +325,15 @@ void bind_risk(py::module_& m) {
   m.def("make_kl_cvar", &make_kl_cvar, py::arg("alpha"), py::arg("penalty"));
   m.def("make_smoothed_cvar", &make_smoothed_cvar, py::arg("alpha"), py::arg("penalty"));
   m.def("make_cressie_read", &make_cressie_read, py::arg("order"), py::arg("penalty"), py::arg("radius"));
+  m.def("make_smoothed_total_variation", &make_smoothed_total_variation, py::arg("radius"), py::arg("penalty"));
   m.def(
-      "make_step_spectrum", [](const py::array_t<double, py::array::c_style>& w) {
-        return make_step_spectrum(std::vector<double>(w.data(), w.data() + w.size()));
+      "make_step_spectrum",
+      [](const py::array_t<double, py::array::c_style>& w, double penalty) {
+        return make_step_spectrum(std::vector<double>(w.data(), w.data() + w.size()), penalty);
       },
-      py::arg("weights"));
-  m.def("make_extremile", &make_extremile, py::arg("draws"));
-  m.def("make_exponential_spectrum", &make_exponential_spectrum, py::arg("rate"));
+      py::arg("weights"), py::arg("penalty"));
+  m.def("make_extremile", &make_extremile, py::arg("draws"), py::arg("penalty"));
+  m.def("make_exponential_spectrum", &make_exponential_spectrum, py::arg("rate"), py::arg("penalty"));
 }
 
 }  // namespace leeward::python

@@ -119,7 +119,7 @@ ChiRoot search_radius(const Frame<T>& f, double radius, hd::Eta start, double la
       if (next < high && (next > low || low == f.low) && ratio < 0x1p400) {
         if (moved.hi == root.eta.hi && moved.lo == root.eta.lo && ratio == 1.0) return root;
         root.eta = moved;
-        root.lam *= ratio;
+        root.lam = root.lam * ratio > 0x1p-460 ? root.lam * ratio : 0x1p-460;
         continue;
       }
     }
@@ -158,7 +158,7 @@ class ChiSquareRisk final : public FramedRisk<ChiSquareRisk> {
       return finish(f, Solved{.value = mean, .eta = mean, .multiplier = price, .norm = 1.0 / f.total, .iterations = 1}, Unit{},
                     weights, use);
     }
-    const bool on_top = 2 * radius_ * top >= 1 - top;
+    const bool on_top = 2 * radius_ * top >= (1 - top) * (1 - 1e-15);
     if (on_top && lam == 0) return finish(f, Solved{.norm = 1.0 / v[2], .iterations = 1}, OnTop{}, weights, use);
     if (!on_top) {
       const ChiRoot root = solve_radius_form(f, mean, variance, use);

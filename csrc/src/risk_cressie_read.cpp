@@ -123,6 +123,7 @@ void evaluate(const Frame<T>& f, double a, PowerRoot* root, Resources& use) {
 template <class T>
 PowerRoot solve_power(const Frame<T>& f, double k, double a, double target, double start, Resources& use) {
   double low = -300, high = 300;
+  hd::EtaBracket bracket{.low = {-std::exp(-low), 0}, .high = {-std::exp(-high), 0}};
   double at = start > -290 ? (start < 290 ? start : 290) : -290;
   double last = 0, last_value = 0;
   PowerRoot root;
@@ -137,16 +138,17 @@ PowerRoot solve_power(const Frame<T>& f, double k, double a, double target, doub
     if (settled(reached)) return root;
     const double value = reached > 0 ? std::log(reached / target) : -1e3;
     (value < 0 ? low : high) = at;
+    (value < 0 ? bracket.low : bracket.high) = root.y.eta;
     double next = first ? at - 0.5 * value : at - value * (at - last) / (value - last_value);
-    if (root.iterations > 6 && root.iterations % 3 == 0) next = 0.5 * (low + high);
+    if (root.iterations > 8 && root.iterations % 2 == 0) next = 0.5 * (low + high);
     last = at;
     last_value = value;
     if (!(next > low && next < high)) next = 0.5 * (low + high);
-    if (!(next > low && next < high)) break;
+    if (high - low < 1e-10 || !(next > low && next < high)) break;
     at = next;
   }
-  hd::EtaBracket bracket{.low = {-std::exp(-low), 0}, .high = {-std::exp(-high), 0}};
   for (;;) {
+    // Halving only: the last residual stands at an end of the bracket.
     const hd::Eta next = bracket.next(root.y.eta, target - (root.log_power - k * root.log_z), 0, true);
     if (next.hi == root.y.eta.hi && next.lo == root.y.eta.lo) return root;
     root.y = {next, -1.0 / next.sum()};

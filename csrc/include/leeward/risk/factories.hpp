@@ -21,8 +21,9 @@ RiskPointer make_tilted(double t);
 RiskPointer make_kl_cvar(double alpha, double penalty);
 RiskPointer make_smoothed_cvar(double alpha, double penalty);
 RiskPointer make_cressie_read(double order, double penalty, double radius);
-RiskPointer make_step_spectrum(std::vector<double> weights);  // non-decreasing, non-negative, positive sum
-RiskPointer make_extremile(double draws);
-RiskPointer make_exponential_spectrum(double rate);
+RiskPointer make_smoothed_total_variation(double radius, double penalty);
+RiskPointer make_step_spectrum(std::vector<double> weights, double penalty);  // non-decreasing, non-negative, positive sum
+RiskPointer make_extremile(double draws, double penalty);
+RiskPointer make_exponential_spectrum(double rate, double penalty);
 
 }  // namespace leeward
