@@ -90,6 +90,9 @@ ChiRoot search_penalty(const Frame<T>& f, double lam, hd::Eta start, Resources& 
   }
 }
 
+// Places closer to the maximum than kNearTop are not told apart; no scale goes below kLeastScale.
+constexpr double kNearTop = 0x1p-440, kLeastScale = 0x1p-460;
+
 // The middle of a bracket of negative numbers: geometric while its ends differ in magnitude.
 double middle_of(double low, double high) {
   if (high == 0) return low * 0x1p-40;
@@ -118,12 +121,20 @@ ChiRoot search_radius(const Frame<T>& f, double radius, hd::Eta start, double la
       const double next = moved.sum() - root.lam * ratio;
       if (next < high && (next > low || low == f.low) && ratio < 0x1p400) {
         if (moved.hi == root.eta.hi && moved.lo == root.eta.lo && ratio == 1.0) return root;
+        if (root.lam <= kLeastScale && ratio <= 1) return root;
         root.eta = moved;
-        root.lam = root.lam * ratio > 0x1p-460 ? root.lam * ratio : 0x1p-460;
+        root.lam = root.lam * ratio > kLeastScale ? root.lam * ratio : kLeastScale;
         continue;
       }
     }
-    const double middle = middle_of(low, high);
+    double middle = middle_of(low, high);
+    if (middle > -kNearTop && low < -kNearTop) middle = -kNearTop;
+    if (low >= -kNearTop) {  // nothing but samples that hardly differ from the maximum: they share the mass
+      root.eta = {0, 0};
+      root.lam = kLeastScale;
+      root.at = active_at(f, root.eta, root.lam, use);
+      return root;
+    }
     if (!(middle > low && middle < high)) return root;
     root.lam = -middle;  // the scale of the places above the threshold
     root.eta = {0, 0};

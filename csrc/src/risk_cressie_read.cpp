@@ -1,5 +1,6 @@
 // CressieRead(k): penalty form by the common iteration on eta; radius form over the one-parameter family
 // r = y^a / E y^a, y = (1 + kappa x)_+, a = 1 / (k - 1), along which the divergence grows from 0 (kappa = 0) to its ceiling.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -58,6 +59,12 @@ constexpr double kLeastPenalty = 0x1p-64;
 
 double logarithm_of(double excess, double mass) { return excess > -0.5 ? std::log1p(excess) : std::log(mass); }
 
+// Newton's step for (E r)^(1 / a) = 1, which is linear in eta where one sample carries all the mass; near the root it is g / h.
+struct PowerStep {
+  double a;
+  double operator()(double g, double h) const { return -a * (1.0 + g) * std::expm1(-std::log1p(g) / a) / h; }
+};
+
 class CressieReadRisk final : public FramedRisk<CressieReadRisk> {
  public:
   CressieReadRisk(double order, double penalty, double radius)
@@ -90,7 +97,7 @@ class CressieReadRisk final : public FramedRisk<CressieReadRisk> {
   template <class T>
   RiskSolution solve_penalty_form(const Frame<T>& f, double lam, double multiplier, T* weights,
                                   Resources& use) const {
-    const PenaltyRoot root = solve_penalty(f, divergence_, lam, NewtonStep{}, use);
+    const PenaltyRoot root = solve_penalty(f, divergence_, lam, PowerStep{divergence_.exponent}, use);
     RiskSolution out = finish_penalty(f, divergence_, lam, root, weights, use);
     if (multiplier == 0) out.multiplier = 0;
     return out;
@@ -128,7 +135,8 @@ PowerRoot solve_power(const Frame<T>& f, double k, double a, double target, doub
   double last = 0, last_value = 0;
   PowerRoot root;
   const auto settled = [&](double reached) {
-    return std::abs(reached - target) <= 1e-14 * (target + 0.01 * root.y.kappa) || root.iterations >= kEtaIterations;
+    const double reach = a * root.y.kappa * -f.low;  // log Z is of this size, up to saturation, and carries its rounding
+    return std::abs(reached - target) <= 1e-14 * target + 5e-16 * k * (reach < 1 ? reach : 1) || root.iterations >= kEtaIterations;
   };
   for (bool first = true;; first = false) {
     const double kappa = std::exp(at);
@@ -161,7 +169,7 @@ template <class T>
 RiskSolution CressieReadRisk::solve_radius_form(const Frame<T>& f, double least, double variance, T* weights,
                                                 Resources& use) const {
   const double k = divergence_.order, a = divergence_.exponent, target = std::log1p(moment());
-  double start = 0.5 * std::log(2 * radius_ / (variance > 0x1p-60 ? variance : 0x1p-60)) - std::log(a);
+  double start = 0.5 * std::log(2 * radius_ / (std::max(variance, 0x1p-60 * f.low * f.low))) - std::log(a);
   if (f.size >= kSampleFrom) {
     const Workspace::Scope scope(use.workspace);
     const Frame<double> sample = sample_of(f, use);

@@ -1,5 +1,6 @@
 // KL(penalty, radius) and Tilted: weights proportional to p exp(l / lam). The penalty form is a log-sum-exp shifted by the
 // maximum; the radius form is the root in tau = 1 / lam of KL(q_tau | p) = rho, which increases from 0 to -log P(argmax).
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -136,7 +137,7 @@ TiltRoot solve_tilt(const Frame<T>& f, double radius, double start, double high,
     const double kl = root.tau * tilted - root.z.logarithm();
     const double miss = radius - kl;
     if (root.tau == most && miss >= 0) return root;  // the penalty alone keeps q inside the ball
-    if (std::abs(miss) <= 1e-15 * (radius + root.tau * 1e-2) || root.iterations >= kEtaIterations) return root;
+    if (std::abs(miss) <= 1e-15 * (radius - root.tau * 1e-2 * f.low) || root.iterations >= kEtaIterations) return root;
     if (miss > 0)
       low = root.tau;
     else
@@ -164,7 +165,7 @@ RiskSolution KLRisk::solve_radius(const Frame<T>& f, T* weights, Resources& use)
     return finish(f, Solved{.norm = 1.0 / m[2], .iterations = 1}, OnTop{}, weights, use);
 
   const double high = least > 0 ? 1.0 / least : 0x1p400;
-  double start = std::sqrt(2 * radius_ / (variance > 0x1p-60 ? variance : 0x1p-60));
+  double start = std::sqrt(2 * radius_ / (std::max(variance, 0x1p-60 * f.low * f.low)));
   if (f.size >= kSampleFrom) {
     const Workspace::Scope scope(use.workspace);
     const Frame<double> sample = sample_of(f, use);

@@ -20,8 +20,8 @@ class Spectral(Risk):
     With cumulated base weights ``c_j`` along the sorted losses the weights are ``Phi(c_j) - Phi(c_(j-1))``, Phi the integral
     of phi; ties share theirs in proportion to p. The spectrum is a function on [0, 1], so it serves any number of losses.
 
-    With a ``penalty`` lam the objective is ``sum q_i l_i - lam KL(q|p)`` over the same weights: smooth, and lower by at most lam
-    times the relative entropy of the weights.
+    With a ``penalty`` lam the objective is ``sum q_i l_i - lam KL(q|p)`` over the same weights: smooth, and lower by at most
+    lam times the relative entropy of the weights.
 
     Parameters
     ----------
