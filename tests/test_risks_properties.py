@@ -314,10 +314,6 @@ def test_smoothing_lowers_the_value_and_keeps_the_weights_feasible(spec: cat.Spe
     if spec.risk.smooth:
         assert spec.risk.smoothed(0.1) == spec.risk
         return
-    if isinstance(spec.risk, lw.TotalVariation) or (isinstance(spec.risk, lw.Spectral) and spec.cap is None):
-        with pytest.raises(ValueError, match="smooth"):
-            spec.risk.smoothed(1.0)
-        return
     gaps = []
     for strength in (1.0, 0.1, 1e-2, 1e-3, 1e-4):
         smooth = spec.risk.smoothed(strength)

@@ -138,7 +138,6 @@ int thread_count(const py::object& threads, const Call& call) {
   }
   return py::module_::import("leeward._threads").attr("thread_request")(threads).cast<int>();
 }
-}
 
 // Where the arrays are plain, checks nothing but shapes (the caller has checked those that it converted).
 template <class T>

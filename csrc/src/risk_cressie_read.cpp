@@ -83,7 +83,7 @@ class CressieReadRisk final : public FramedRisk<CressieReadRisk> {
       return finish(f, Solved{.value = mean, .eta = mean, .multiplier = price, .norm = 1.0 / f.total, .iterations = 1}, Unit{},
                     weights, use);
     }
-    if (std::log1p(moment()) >= (1.0 - divergence_.order) * std::log(top)) {
+    if (std::log1p(moment()) >= (1.0 - divergence_.order) * std::log(top) * (1 - 1e-15)) {
       if (lam > 0) return solve_penalty_form(f, lam, 0, weights, use);
       return finish(f, Solved{.norm = 1.0 / m[2], .iterations = 1}, OnTop{}, weights, use);
     }

@@ -161,7 +161,7 @@ RiskSolution KLRisk::solve_radius(const Frame<T>& f, T* weights, Resources& use)
     const double price = std::numeric_limits<double>::infinity();
     return finish(f, Solved{.value = mean, .eta = mean, .multiplier = price, .norm = 1.0 / f.total, .iterations = 1}, Unit{}, weights, use);
   }
-  if (least == 0 && radius_ >= -std::log(m[2] / f.total))
+  if (least == 0 && radius_ >= -std::log(m[2] / f.total) * (1 - 1e-15))
     return finish(f, Solved{.norm = 1.0 / m[2], .iterations = 1}, OnTop{}, weights, use);
 
   const double high = least > 0 ? 1.0 / least : 0x1p400;

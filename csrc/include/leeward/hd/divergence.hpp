@@ -30,6 +30,7 @@ LEEWARD_HD ExpPair exp_pair(double s) {
 
 // f(t) = t log t - t + 1, f*(s) = e^s - 1.
 struct KLDivergence {
+  static constexpr bool kEdge = false;
   LEEWARD_HD Element operator()(double s) const {
     const ExpPair e = exp_pair(s);
     return {e.exp, e.expm1, e.exp, e.expm1};
@@ -38,6 +39,7 @@ struct KLDivergence {
 
 // f(t) = (t - 1)^2 / 2, f*(s) = ((1 + s)_+^2 - 1) / 2.
 struct ChiSquareDivergence {
+  static constexpr bool kEdge = false;
   LEEWARD_HD Element operator()(double s) const {
     const bool active = s > -1.0;
     const double t = active ? s : -1.0;
@@ -47,6 +49,7 @@ struct ChiSquareDivergence {
 
 // f(t) = t log t - t + 1 on [0, cap], else infinite: f*(s) = e^s - 1 up to s = log cap, then linear.
 struct CappedKLDivergence {
+  static constexpr bool kEdge = false;
   double cap, log_cap;
   LEEWARD_HD Element operator()(double s) const {
     const bool free = s < log_cap;
@@ -58,6 +61,7 @@ struct CappedKLDivergence {
 
 // f(t) = t log t + ((1 - alpha t) / alpha) log((1 - alpha t) / (1 - alpha)), f*(s) = log(1 - alpha + alpha e^s) / alpha.
 struct SmoothedCVaRDivergence {
+  static constexpr bool kEdge = false;
   double alpha;
   LEEWARD_HD Element operator()(double s) const {
     const bool up = s > 0.0;
@@ -85,11 +89,13 @@ LEEWARD_HD double log_of_power(double t, double y) {
 
 // f(t) = (t^k - k t + k - 1) / (k (k - 1)), f*(s) = (((k - 1) s + 1)_+^(k / (k - 1)) - 1) / k, k > 1.
 struct CressieReadDivergence {
+  static constexpr bool kEdge = true;
   double order;     // k
   double exponent;  // 1 / (k - 1)
-  LEEWARD_HD Element operator()(double s) const {
-    const double t = (order - 1.0) * s, y = 1.0 + t;
-    const double logarithm = log_of_power(t, y);
+  LEEWARD_HD Element operator()(double s) const { return (*this)(s, 1.0 + (order - 1.0) * s); }
+  // y = 1 + (k - 1) s, exact near 0.
+  LEEWARD_HD Element operator()(double s, double y) const {
+    const double logarithm = log_of_power((order - 1.0) * s, y);
     const ExpPair r = exp_pair(exponent * logarithm), power = exp_pair((exponent + 1.0) * logarithm);
     return {r.exp, r.expm1, r.exp / (y > 0x1p-1000 ? y : 1.0), power.expm1 / order};
   }

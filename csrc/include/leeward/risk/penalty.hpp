@@ -13,15 +13,38 @@
 
 namespace leeward {
 
+// A divergence at eta and lam. Where the density ratio is a small power of the distance from an edge (Cressie-Read), that distance is
+// taken from the edge itself, since (x - eta) / lam has lost its digits there.
+template <class Divergence>
+struct Located {
+  Divergence divergence;
+  hd::Eta eta;
+  double inverse;  // 1 / lam
+  hd::Eta edge{};
+  double edge_inverse = 0;
+
+  Located(const Divergence& d, const hd::Eta& at, double lam) : divergence(d), eta(at), inverse(1.0 / lam) {
+    if constexpr (Divergence::kEdge) {
+      edge = hd::moved(at, -lam * d.exponent);
+      edge_inverse = 1.0 / (lam * d.exponent);
+    }
+  }
+  LEEWARD_INLINE double argument(double x) const { return eta.from(x) * inverse; }
+  LEEWARD_INLINE hd::Element at(double x) const {
+    if constexpr (Divergence::kEdge)
+      return divergence(argument(x), edge.from(x) * edge_inverse);
+    else
+      return divergence(argument(x));
+  }
+};
+
 // sum b (r - 1), sum b dr/ds
 template <class Divergence>
 struct PenaltySums {
   static constexpr int kSums = 2;
-  Divergence divergence;
-  hd::Eta eta;
-  double inverse;  // 1 / lam
+  Located<Divergence> located;
   LEEWARD_INLINE void operator()(double x, double b, double* v) const {
-    const hd::Element e = divergence(eta.from(x) * inverse);
+    const hd::Element e = located.at(x);
     v[0] = b * e.excess;
     v[1] = b * e.slope;
   }
@@ -31,23 +54,16 @@ struct PenaltySums {
 template <class Divergence>
 struct ConjugateSum {
   static constexpr int kSums = 1;
-  Divergence divergence;
-  hd::Eta eta;
-  double inverse;
-  LEEWARD_INLINE void operator()(double x, double b, double* v) const {
-    v[0] = b * divergence(eta.from(x) * inverse).conjugate;
-  }
+  Located<Divergence> located;
+  LEEWARD_INLINE void operator()(double x, double b, double* v) const { v[0] = b * located.at(x).conjugate; }
 };
 
 template <class Divergence>
 struct PenaltyDensity {
-  Divergence divergence;
-  hd::Eta eta;
-  double inverse;
+  Located<Divergence> located;
   LEEWARD_INLINE Ratio operator()(double x) const {
-    const double s = eta.from(x) * inverse;
-    const hd::Element e = divergence(s);
-    return {e.ratio, e.ratio * s - e.conjugate};
+    const hd::Element e = located.at(x);
+    return {e.ratio, e.ratio * located.argument(x) - e.conjugate};
   }
 };
 
@@ -87,7 +103,7 @@ PenaltyRoot search_penalty(const Frame<T>& f, const Divergence& divergence, doub
   double before = std::numeric_limits<double>::infinity();
   for (;;) {
     double v[2];
-    sum_over(f, PenaltySums<Divergence>{divergence, root.eta, 1.0 / lam}, use, v);
+    sum_over(f, PenaltySums<Divergence>{{divergence, root.eta, lam}}, use, v);
     ++root.iterations;
     root.residual = v[0] / f.total;
     if (std::abs(root.residual) <= kEtaTolerance || root.iterations >= kEtaIterations) return root;
@@ -114,7 +130,7 @@ PenaltyRoot solve_penalty(const Frame<T>& f, const Divergence& divergence, doubl
   if (!started) start = {mean_place(f, use), 0};
   PenaltyRoot root = search_penalty(f, divergence, lam, start, step, use);
   double conjugate = 0;
-  sum_over(f, ConjugateSum<Divergence>{divergence, root.eta, 1.0 / lam}, use, &conjugate);
+  sum_over(f, ConjugateSum<Divergence>{{divergence, root.eta, lam}}, use, &conjugate);
   root.conjugate = conjugate / f.total;
   root.iterations += 2;
   return root;
@@ -130,7 +146,7 @@ double scaled_penalty(const Frame<T>& f, double lam, double least) {
 template <class T, class Divergence>
 RiskSolution finish_penalty(const Frame<T>& f, const Divergence& divergence, double lam, const PenaltyRoot& root, T* weights,
                             Resources& use) {
-  const PenaltyDensity<Divergence> density{divergence, root.eta, 1.0 / lam};
+  const PenaltyDensity<Divergence> density{{divergence, root.eta, lam}};
   double mass = f.total * (1.0 + root.residual);
   if (!(mass > 0.5 * f.total && mass < 2 * f.total)) sum_over(f, DensityMass<PenaltyDensity<Divergence>>{density}, use, &mass);
   const Solved s{.value = root.eta.sum() + lam * root.conjugate, .eta = root.eta.sum(), .multiplier = lam, .norm = 1.0 / mass,
