@@ -27,7 +27,6 @@ __all__ = ["first_strength", "has_kink_at_ties", "next_strength", "smoothed_prob
 
 _FIRST = 0.1  # first strength in units of the spread of the losses
 _SHARE = 0.3  # part of the allowed gap that the smoothing error may take
-_LARGEST_CUT = 0.1
 
 
 def first_strength(evaluation: Evaluation) -> float:
@@ -39,12 +38,12 @@ def first_strength(evaluation: Evaluation) -> float:
     return _FIRST * spread
 
 
-def next_strength(strength: float, error: float, allowed: float) -> float:
+def next_strength(strength: float, error: float, allowed: float, largest_cut: float) -> float:
     """The strength at which the error is about ``_SHARE allowed``, the error going with the square of the strength."""
     if error <= 0.0:
         return strength
     cut = math.sqrt(max(_SHARE * allowed, 0.0) / error)
-    return strength * min(max(cut, _LARGEST_CUT), 0.5)
+    return strength * min(max(cut, largest_cut), 0.5)
 
 
 def smoothed_problem(problem: Robust, strength: float) -> Robust:

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from leeward._precondition import Identity, curvature_factor
+from leeward._precondition import Factor, Identity, curvature_factor
 from leeward._smoothing import first_strength, has_kink_at_ties, next_strength, smoothed_problem
 from leeward.algorithms._descent import Point, descend, polish
 from leeward.oracles import LinearModel
@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 __all__ = ["Measure", "Plan", "Rounds", "Seen"]
 
 _CHECK_EVERY = 4  # evaluations between looks at the speed
-_SPLIT = 3.0  # optimisation error over smoothing error at which the strength is cut
+_SPLIT = 0.3  # optimisation error over smoothing error at which the strength is cut
+_CUT, _GENTLE_CUT = 0.1, 0.3  # largest cut of the strength, and after a cut that was too large
+_BACK, _BACKS = 10.0, 5  # growth of the strength after such a cut, and how often
 _POLISH = 8  # steps below the noise of the objective
 _STALE = 2  # rounds without any progress that end a level
 
@@ -83,6 +85,7 @@ class Rounds:
         self._scaling: Scaling = Identity()
         self._history: list[float] = []
         self._damping = 0.0
+        self._backs = 0
         self._model_cost = math.inf  # of a new curvature model, in evaluations
         self.strength: float | None = None
 
@@ -104,8 +107,8 @@ class Rounds:
                 point = polish(self._f, point, self._scaling, _POLISH)
             if self._seen.measure.done:
                 break
-            cut = self._cut()
-            stale = stale + 1 if point.w is start.w and not cut else 0
+            changed = self._cut() or self._ease()
+            stale = stale + 1 if point.w is start.w and not changed else 0
             if stale >= _STALE:
                 if not self._doubt(point.w):
                     break
@@ -138,19 +141,33 @@ class Rounds:
 
     def _visit(self, w: Vector) -> Point:
         self._seen = self._observe(self._current, w, self._scaling)
+        self._excess = self._seen.measure.error
+        if isinstance(self._scaling, Factor):  # the decrement: about the excess over the smoothed optimum, where the certificate may be far above
+            pulled = self._scaling.pull(self._seen.gradient)
+            self._excess = min(self._excess, 0.5 * float(pulled @ pulled))
         return Point(w, self._seen.value, self._seen.gradient)
 
     def _cut(self) -> bool:
+        """Less smoothing, once the smoothed problem is solved to the accuracy that its error deserves."""
         m = self._seen.measure
-        if self.strength is None or not m.coarse:
+        if self.strength is None or not m.coarse or self._excess > _SPLIT * m.smoothing:
             return False
-        self._smooth(next_strength(self.strength, m.smoothing, m.allowed))
+        self._smooth(next_strength(self.strength, m.smoothing, m.allowed, _GENTLE_CUT if self._backs else _CUT))
+        return True
+
+    def _ease(self) -> bool:
+        """More smoothing, when the error stays far above everything that is asked for."""
+        m = self._seen.measure
+        if self.strength is None or self._backs >= _BACKS or self._excess <= 10.0 * max(m.smoothing, m.allowed):
+            return False
+        self._backs += 1
+        self._smooth(_BACK * self.strength)
         return True
 
     def _f(self, w: Vector) -> tuple[float, Vector, bool]:
         self._visit(w)
         m = self._seen.measure
-        enough = m.done or (m.coarse and m.error <= _SPLIT * m.smoothing) or self._slow()
+        enough = m.done or (m.coarse and self._excess <= _SPLIT * m.smoothing) or self._slow()
         return self._seen.value, self._seen.gradient, enough
 
     def _adapt(self, overshot: bool) -> None:
