@@ -11,7 +11,6 @@ iterations, never correctness. Everything here is serial or cut by the problem's
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -32,6 +31,8 @@ __all__ = ["Diagonal", "Factor", "Identity", "Scaling", "curvature_factor"]
 
 # Relative damping of the diagonal: first try, and growth until the factorisation succeeds.
 _DAMPING, _GROWTH = 1e-12, 100.0
+# Coordinates of all outputs up to which their curvature is coupled.
+_COUPLED = 500
 
 
 class Scaling(Protocol):
@@ -95,31 +96,25 @@ def curvature_factor(
     """The change of variables from the model above at w, from at most ``limit`` rows; None when the model is not finite.
 
     ``damping`` times the diagonal that the first sum would have on rows of equal factor is added: where few rows carry the curvature, or
-    the second sum takes it away, steps can be far too long.
+    the second sum takes it away, steps can be far too long. For softmax the outputs are coupled up to 500 coordinates in all, and
+    treated one by one beyond.
     """
-    s, h = model.slopes(w), model.curvatures(w)
-    c = _risk_curvature(problem, evaluation)
-    columns = model.n_features + (1 if model.intercept else 0)
-    one = s.ndim == 1
-    s, h = (s[:, None], h[:, None]) if one else (s, h)
-    q = evaluation.weights
-    classes = s.shape[1]
-    total = (q[:, None] * h + c[:, None] * s * s).sum(axis=1)
-    rows, share = _drawn(total, limit)
-    if rows is None:
+    sketch = _sketch(problem, model, w, evaluation, limit)
+    if sketch is None:
         return None
-    x = model.rows(rows)
+    outputs = range(model.n_outputs)
+    width = model.n_features + (1 if model.intercept else 0)
+    together = [list(outputs)] if width * model.n_outputs <= _COUPLED else [[k] for k in outputs]
+    squares = _column_squares(model) if damping > 0.0 else None
     factors, places = [], []
     scale = np.ones(model.dim)
-    for k in range(classes):
-        at = _block(model, k)
-        a = (q[rows] * h[rows, k] + c[rows] * s[rows, k] ** 2) * share
-        gram = _core.weighted_gram(x, a, model.intercept, threads)
-        damped = damping * float(a.sum()) * _column_squares(model) if damping > 0.0 else 0.0
-        if one:
-            _subtract_coupling(gram, x, c[rows] * share, s[rows, 0], evaluation, rows, problem, model.intercept)
-        gram[np.diag_indices_from(gram)] += damped
-        gram[np.arange(model.n_features), np.arange(model.n_features)] += problem.l2
+    for group in together:
+        gram = _hessian(sketch, group, model.intercept, threads)
+        if squares is not None:
+            total = float(sketch.share @ np.abs(sketch.diagonal(group[0])))
+            gram[np.diag_indices_from(gram)] += np.tile(damping * total * squares, len(group))
+        penalised = np.tile(np.arange(width) < model.n_features, len(group))
+        gram[np.diag_indices_from(gram)] += np.where(penalised, problem.l2, 0.0)
         if not np.isfinite(gram).all():
             return None
         d = np.sqrt(np.maximum(np.diag(gram), 0.0))
@@ -130,11 +125,107 @@ def curvature_factor(
         factor = _damped_factor(gram / d[:, None] / d)
         if factor is None:
             return None
+        at = np.concatenate([_block(model, k) for k in group])
         factors.append(factor)
         places.append(at)
         scale[at] = 1.0 / d
-    assert len(factors[0]) == columns
     return Factor(tuple(factors), tuple(places), scale)
+
+
+@dataclass(frozen=True)
+class _Sketch:
+    """Rows that stand for all: data (m, d), factors that keep sums unbiased, and what the sums are made of."""
+
+    x: Vector
+    share: Vector
+    q: Vector
+    slopes: Vector  # (m, C)
+    curvatures: Vector  # (m, C), the diagonal
+    probabilities: Vector | None  # (m, C) of softmax
+    c: Vector  # curvature of the risk in the losses
+    constraints: list[Vector]  # gradients of the active constraints on the weights
+    owners: NDArray[np.int64] | None  # groups of the rows
+    per_group: Vector  # curvature of the risk in the groups' means
+    inside: Vector  # share of a row in its group's mean
+
+    def diagonal(self, k: int) -> Vector:
+        """Factors of x x^T in the block of output k."""
+        return self.q * self.curvatures[:, k] + self.c * self.slopes[:, k] ** 2
+
+
+def _sketch(problem: Robust, model: LinearModel, w: Vector, evaluation: Evaluation, limit: int) -> _Sketch | None:
+    s, h = model.slopes(w), model.curvatures(w)
+    s, h = (s[:, None], h[:, None]) if s.ndim == 1 else (s, h)
+    q = evaluation.weights
+    c = _risk_curvature(problem, evaluation)
+    rows, share = _drawn((q[:, None] * h + (c + q)[:, None] * s * s).sum(axis=1), limit)
+    if rows is None:
+        return None
+    probabilities = None
+    if model.n_outputs > 1:
+        probabilities = s[rows].copy()
+        probabilities[np.arange(len(rows)), model._y[rows].astype(np.int64)] += 1.0
+    constraints = [np.ones(len(rows))]
+    weight = c[rows] * share
+    if getattr(problem.risk, "radius", None) and weight.any():
+        losses = evaluation.losses[rows]
+        constraints.append(losses - float(weight @ losses) / float(weight.sum()))
+    owners, per_group, inside = None, np.zeros(0), np.zeros(0)
+    if problem.groups is not None:
+        owners = problem.groups[rows]
+        held = evaluation.solution.weights
+        per_group, inside = _group_curvature(problem, evaluation), np.zeros(len(rows))
+        positive = held[owners] > 0
+        inside[positive] = q[rows][positive] / held[owners][positive]
+    return _Sketch(
+        model.rows(rows), share, q[rows], s[rows], h[rows], probabilities, c[rows], constraints, owners, per_group, inside
+    )
+
+
+def _hessian(sketch: _Sketch, outputs: list[int], ones: bool, threads: int) -> Vector:
+    """The curvature in the coordinates of some outputs, one after the other, without l2."""
+    width = sketch.x.shape[1] + (1 if ones else 0)
+    total = np.zeros((width * len(outputs),) * 2)
+    for i, k in enumerate(outputs):
+        for j, other in enumerate(outputs[: i + 1]):
+            a = sketch.c * sketch.slopes[:, k] * sketch.slopes[:, other]
+            if k == other:
+                a = sketch.diagonal(k)
+            elif sketch.probabilities is not None:
+                a = a - sketch.q * sketch.probabilities[:, k] * sketch.probabilities[:, other]
+            block = _core.weighted_gram(sketch.x, a * sketch.share, ones, threads)
+            total[i * width : (i + 1) * width, j * width : (j + 1) * width] = block
+            total[j * width : (j + 1) * width, i * width : (i + 1) * width] = block
+    if sketch.owners is not None:
+        _add_groups(total, sketch, outputs, ones)
+    elif sketch.c.any():
+        for a in sketch.constraints:  # orthogonal in the metric c
+            weight = sketch.c * sketch.share * a
+            m = float(weight @ a)
+            if m > 0.0:
+                z = _per_output(sketch, outputs, weight, ones)
+                total -= np.outer(z, z) / m
+    return total
+
+
+def _add_groups(total: Vector, sketch: _Sketch, outputs: list[int], ones: bool) -> None:
+    """``total += J^T C J`` with J the gradients of the groups' means and C the curvature of the risk in them."""
+    c = sketch.per_group
+    assert sketch.owners is not None
+    if not c.any():
+        return
+    groups = np.flatnonzero(c > 0)
+    mean = np.zeros(len(total))
+    for g in groups:
+        z = _per_output(sketch, outputs, np.where(sketch.owners == g, sketch.inside * sketch.share, 0.0), ones)
+        total += c[g] * np.outer(z, z)
+        mean += c[g] * z
+    total -= np.outer(mean, mean) / c.sum()
+
+
+def _per_output(sketch: _Sketch, outputs: list[int], weight: Vector, ones: bool) -> Vector:
+    """``sum_i weight_i s_ik x~_i``, output after output."""
+    return np.concatenate([_core.weighted_sum(sketch.x, weight * sketch.slopes[:, k], ones) for k in outputs])
 
 
 def _column_squares(model: LinearModel) -> Vector:
@@ -155,6 +246,21 @@ def _risk_curvature(problem: Robust, evaluation: Evaluation) -> Vector:
     return np.where(np.isfinite(c), c, 0.0)
 
 
+def _group_curvature(problem: Robust, evaluation: Evaluation) -> Vector:
+    """c of the risk at the groups' mean losses."""
+    assert problem.groups is not None
+    held = evaluation.solution.weights
+    kept = problem.groups >= 0
+    number, q = problem.groups[kept], evaluation.weights[kept]
+    inside = np.divide(q, held[number], out=np.zeros(len(q)), where=held[number] > 0)
+    means = np.bincount(number, weights=inside * evaluation.losses[kept], minlength=len(held))
+    empty = held <= 0  # groups without weight: their mean is below every other, and does not matter
+    if empty.any():
+        means[empty] = means[~empty].min(initial=0.0)
+    c = np.asarray(problem.risk.curvature(means))
+    return np.where(np.isfinite(c) & ~empty, c, 0.0)
+
+
 def _drawn(total: Vector, limit: int) -> tuple[NDArray[np.int64] | None, Vector]:
     """Rows drawn in proportion to ``total`` at evenly spaced quantiles, and the factor that keeps sums unbiased."""
     nothing = np.zeros(0)
@@ -167,36 +273,6 @@ def _drawn(total: Vector, limit: int) -> tuple[NDArray[np.int64] | None, Vector]
     at = np.searchsorted(cumulated, (np.arange(limit) + 0.5) * (cumulated[-1] / limit))
     rows, repeats = np.unique(kept[np.minimum(at, kept.size - 1)], return_counts=True)
     return rows, repeats * (cumulated[-1] / limit) / total[rows]
-
-
-def _subtract_coupling(
-    gram: Vector,
-    x: Vector,
-    c: Vector,
-    s: Vector,
-    evaluation: Evaluation,
-    rows: NDArray[np.int64],
-    problem: Robust,
-    ones: bool,
-) -> None:
-    """``gram -= Z M^-1 Z^T``: the part of the curvature that the constraints on the weights take away.
-
-    Columns of A are the gradients of the active constraints: ones for ``sum q = 1`` and the losses for a radius; ``Z = X~^T diag(c s) A``,
-    ``M = A^T diag(c) A``.
-    """
-    if not c.any():
-        return
-    columns = [np.ones(len(rows))]
-    if getattr(problem.risk, "radius", None):
-        losses = evaluation.losses[rows]
-        mean = float(c @ losses) / float(c.sum())
-        columns.append(losses - mean)
-    for a in columns:  # orthogonal in the metric c
-        m = float(np.sum(c * a * a))
-        if m <= 0.0 or not math.isfinite(m):
-            continue
-        z = _core.weighted_sum(x, c * s * a, ones)
-        gram -= np.outer(z, z) / m
 
 
 def _damped_factor(matrix: Vector) -> Vector | None:
