@@ -34,6 +34,7 @@ _SPLIT = 0.3  # optimisation error over smoothing error at which the strength is
 _CUT, _GENTLE_CUT = 0.1, 0.3  # largest cut of the strength, and after a cut that was too large
 _BACK, _BACKS = 10.0, 5  # growth of the strength after such a cut, and how often
 _POLISH = 8  # steps below the noise of the objective
+_PATIENCE = 5  # rounds after which a radius form is suspected to be at a kink
 _STALE = 2  # rounds without any progress that end a level
 
 
@@ -94,7 +95,7 @@ class Rounds:
         self._begin(w, strength)
         point = self._visit(w)
         stale = 0
-        for _ in range(self._plan.rounds):
+        for number in range(self._plan.rounds):
             if self._seen.measure.done:
                 break
             self._scaling = self._model(point.w)
@@ -109,10 +110,10 @@ class Rounds:
                 break
             changed = self._cut() or self._ease()
             stale = stale + 1 if point.w is start.w and not changed else 0
-            if stale >= _STALE:
-                if not self._doubt(point.w):
-                    break
+            if (stale >= _STALE or number == _PATIENCE) and self._doubt(point.w):
                 stale = 0
+            elif stale >= _STALE:
+                break
             point = self._visit(point.w)
         return point
 
