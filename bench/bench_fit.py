@@ -128,7 +128,9 @@ class Table:
     def __init__(self) -> None:
         self.missed: list[str] = []
 
-    def row(self, name: str, what: str, ours: float, theirs: float, ratio: float, asked: str, met: bool, note: str) -> None:
+    def row(
+        self, name: str, what: str, ours: float, theirs: float, ratio: float, asked: str, met: bool, note: str
+    ) -> None:
         print(
             f"{name:<10} {what:<26} {ours:>9.4f} {theirs:>9.4f} {ratio:>8.2f}  {asked:<8} {'' if met else 'MISSED':<7} {note}",
             flush=True,

@@ -32,7 +32,8 @@ def fit(problem: lw.Robust | lw.LinearModel, **options: object) -> lw.Result:
 
 
 @pytest.mark.parametrize(
-    ("alpha", "intercept", "objective"), [(1.0, 2.5, 18.75), (0.75, 10 / 3, 200 / 9), (0.5, 5.0, 25.0), (0.1, 5.0, 25.0)]
+    ("alpha", "intercept", "objective"),
+    [(1.0, 2.5, 18.75), (0.75, 10 / 3, 200 / 9), (0.5, 5.0, 25.0), (0.1, 5.0, 25.0)],
 )
 def test_tail_mass_of_cvar_gives_the_known_intercepts(alpha: float, intercept: float, objective: float) -> None:
     model = lw.LinearModel(np.zeros((4, 1)), np.array([0.0, 0.0, 0.0, 10.0]), loss="squared", l2=1.0)
@@ -44,7 +45,9 @@ def test_tail_mass_of_cvar_gives_the_known_intercepts(alpha: float, intercept: f
 @pytest.mark.parametrize("scale", [1.0, 10.0])
 def test_weights_are_counts_and_only_their_ratios_matter(scale: float) -> None:
     weighted = lw.LinearModel(L4_X, L4_Y, l2=0.01, sample_weight=scale * L4_COUNT)
-    repeated = lw.LinearModel(np.repeat(L4_X, L4_COUNT.astype(int), axis=0), np.repeat(L4_Y, L4_COUNT.astype(int)), l2=0.01)
+    repeated = lw.LinearModel(
+        np.repeat(L4_X, L4_COUNT.astype(int), axis=0), np.repeat(L4_Y, L4_COUNT.astype(int)), l2=0.01
+    )
     for model in (weighted, repeated):
         result = fit(model, tol=1e-12)
         np.testing.assert_allclose(result.x, L4_ANSWER, rtol=1e-6)
@@ -78,7 +81,14 @@ BL19_W = [13465 / 41812, 17735 / 20906, -40055 / 41812, 115852 / 10453]
 
 @pytest.mark.parametrize(
     "make",
-    [np.ascontiguousarray, np.asfortranarray, sparse.csr_matrix, sparse.csc_matrix, sparse.coo_matrix, sparse.csr_array],
+    [
+        np.ascontiguousarray,
+        np.asfortranarray,
+        sparse.csr_matrix,
+        sparse.csc_matrix,
+        sparse.coo_matrix,
+        sparse.csr_array,
+    ],
     ids=lambda make: make.__name__,
 )
 def test_all_formats_give_the_same_model(make: object) -> None:

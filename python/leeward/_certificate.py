@@ -5,7 +5,8 @@ For weights q feasible for the risk, slopes ``s_i`` with finite conjugate losses
     P*  >=  sum_i -q_i l_i^*(s_i) - penalty(q) - r^*(-v),    v = sum_i q_i s_i x_i,
 
 with r the l2 term, the domain and the prox term together: ``r^*(-v) = |v|^2/(2 l2)`` when there is only the l2 term.
-The gap is summed from terms that are each >= 0 (Fenchel's inequality), so nothing cancels near the optimum.
+The gap is summed from terms that are each >= 0 (Fenchel's inequality), so nothing cancels near the optimum. Sums over samples are
+NumPy's pairwise ones: a threaded BLAS would make their bits depend on its threads.
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ def natural_gap(problem: Robust, w: Vector, gradient: Vector, domain: Domain | N
     Returns
     -------
     float or None
-        ``|grad|^2/(2 l2)`` without a domain; None when losses are not convex, some coordinate is neither penalised nor bounded (an
-        intercept), or the bound is infinite.
+        ``|grad|^2/(2 l2)`` without a domain; None when losses are not convex, some coordinate is neither penalised nor
+        bounded (an intercept), or the bound is infinite.
     """
     if not problem.convex or problem.penalised < problem.dim:
         return None
@@ -148,7 +149,7 @@ def _risk_gap(problem: Robust, evaluation: Evaluation, q: Vector) -> float:
         inside = number >= 0
         penalty = problem.risk.penalty_term(np.bincount(number[inside], weights=q[inside]))
     coef = evaluation.value - float(evaluation.solution.value)  # the l2 term, not wanted here
-    return max(evaluation.value - coef - float(q @ evaluation.losses) + penalty, 0.0)
+    return max(evaluation.value - coef - float(np.sum(q * evaluation.losses)) + penalty, 0.0)
 
 
 def _fenchel_gap(model: LinearModel, w: Vector, q: Vector, s: Vector, losses: Vector) -> float:
@@ -157,7 +158,7 @@ def _fenchel_gap(model: LinearModel, w: Vector, q: Vector, s: Vector, losses: Ve
     paired = z * s if s.ndim == 1 else np.einsum("ij,ij->i", z, s)
     with np.errstate(invalid="ignore"):
         bracket = np.where(q > 0, losses + model.conjugate(s) - paired, 0.0)
-    return float(q @ np.maximum(bracket, 0.0))
+    return float(np.sum(q * np.maximum(bracket, 0.0)))
 
 
 def _regulariser_gap(problem: Robust, w: Vector, v: Vector, domain: Domain | None) -> float:
@@ -188,7 +189,7 @@ def balanced(q: Vector, s: Vector, labels: NDArray[np.int64] | None = None) -> V
     """Slopes near s with ``sum_i q_i s_i = 0`` (for each class), inside the domain of the conjugate losses.
 
     One output: the side of positive or of negative slopes that weighs more is scaled down; a slope nearer to 0 stays in the
-    domain of any conjugate loss that is bounded below. Several (softmax, ``s_i = pi_i - e_{y_i}``): see :func:`_balanced_classes`.
+    domain of the conjugate of any loss that is bounded below. Softmax: see :func:`_balanced_classes`.
     """
     if s.ndim == 2:
         assert labels is not None
@@ -212,7 +213,7 @@ def _balanced_classes(q: Vector, s: Vector, labels: NDArray[np.int64]) -> Vector
     pi = s.copy()
     pi[np.arange(n), labels] += 1.0
     mass = np.bincount(labels, weights=q, minlength=classes)
-    mean = q @ pi
+    mean = np.sum(q[:, None] * pi, axis=0)
     c = np.minimum(1.0, np.divide(mass, mean, out=np.ones(classes), where=mean > 0))
     deficit = np.maximum(mass - c * mean, 0.0)
     kept = pi * c

@@ -1,7 +1,7 @@
-"""A start from few rows: the same robust problem on growing subsamples of a linear model, each started where the last one ended.
+"""A start from few rows: the same robust problem on growing subsamples of a linear model, each begun where the last ended.
 
-m rows determine the optimum up to an excess of about ``d/(2 m)`` of the loss, so each level is solved a little beyond that, and a
-level has eight times the rows of the one below. The rows depend on the sizes and the seed alone.
+m rows determine the optimum up to an excess of about ``d/(2 m)`` of the loss, so each level is solved a little beyond that,
+and a level has eight times the rows of the one below. The rows depend on the sizes and the seed alone.
 """
 
 from __future__ import annotations

@@ -95,9 +95,9 @@ def curvature_factor(
 ) -> Factor | None:
     """The change of variables from the model above at w, from at most ``limit`` rows; None when the model is not finite.
 
-    ``damping`` times the diagonal that the first sum would have on rows of equal factor is added: where few rows carry the curvature, or
-    the second sum takes it away, steps can be far too long. For softmax the outputs are coupled up to 500 coordinates in all, and
-    treated one by one beyond.
+    ``damping`` times the diagonal that the first sum would have on rows of equal factor is added: where few rows carry the
+    curvature, or the second sum takes it away, steps can be far too long. The outputs of softmax are coupled up to 500
+    coordinates in all, and treated one by one beyond.
     """
     sketch = _sketch(problem, model, w, evaluation, limit)
     if sketch is None:
@@ -111,7 +111,7 @@ def curvature_factor(
     for group in together:
         gram = _hessian(sketch, group, model.intercept, threads)
         if squares is not None:
-            total = float(sketch.share @ np.abs(sketch.diagonal(group[0])))
+            total = float(np.sum(sketch.share * np.abs(sketch.diagonal(group[0]))))
             gram[np.diag_indices_from(gram)] += np.tile(damping * total * squares, len(group))
         penalised = np.tile(np.arange(width) < model.n_features, len(group))
         gram[np.diag_indices_from(gram)] += np.where(penalised, problem.l2, 0.0)
@@ -169,7 +169,7 @@ def _sketch(problem: Robust, model: LinearModel, w: Vector, evaluation: Evaluati
     weight = c[rows] * share
     if getattr(problem.risk, "radius", None) and weight.any():
         losses = evaluation.losses[rows]
-        constraints.append(losses - float(weight @ losses) / float(weight.sum()))
+        constraints.append(losses - float(np.sum(weight * losses)) / float(weight.sum()))
     owners, per_group, inside = None, np.zeros(0), np.zeros(0)
     if problem.groups is not None:
         owners = problem.groups[rows]
@@ -178,7 +178,17 @@ def _sketch(problem: Robust, model: LinearModel, w: Vector, evaluation: Evaluati
         positive = held[owners] > 0
         inside[positive] = q[rows][positive] / held[owners][positive]
     return _Sketch(
-        model.rows(rows), share, q[rows], s[rows], h[rows], probabilities, c[rows], constraints, owners, per_group, inside
+        model.rows(rows),
+        share,
+        q[rows],
+        s[rows],
+        h[rows],
+        probabilities,
+        c[rows],
+        constraints,
+        owners,
+        per_group,
+        inside,
     )
 
 
@@ -201,7 +211,7 @@ def _hessian(sketch: _Sketch, outputs: list[int], ones: bool, threads: int) -> V
     elif sketch.c.any():
         for a in sketch.constraints:  # orthogonal in the metric c
             weight = sketch.c * sketch.share * a
-            m = float(weight @ a)
+            m = float(np.sum(weight * a))
             if m > 0.0:
                 z = _per_output(sketch, outputs, weight, ones)
                 total -= np.outer(z, z) / m

@@ -11,11 +11,12 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from leeward.problems import Robust
 from leeward.risks import KL, ChiSquare, CressieRead, CVaR, SmoothedCVaR, Spectral
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from leeward.problems import Evaluation
@@ -96,9 +97,9 @@ def true_evaluation(
     if current.risk == problem.risk:
         error = float(solution.value) - float(smoothed.solution.value)
     else:  # the true risk only constrains the weights
-        error = float(solution.value) - float(smoothed.weights @ smoothed.losses)
+        error = float(solution.value) - float(np.sum(smoothed.weights * smoothed.losses))
     if kinked:
         linear: Any = current.oracle
         s = linear.slopes(w, threads=threads)
-        error -= 0.5 * linear.loss.smoothing * float(smoothed.weights @ (s * s))
+        error -= 0.5 * linear.loss.smoothing * float(np.sum(smoothed.weights * s * s))
     return true, max(error, 0.0)

@@ -143,7 +143,9 @@ class Rounds:
     def _visit(self, w: Vector) -> Point:
         self._seen = self._observe(self._current, w, self._scaling)
         self._excess = self._seen.measure.error
-        if isinstance(self._scaling, Factor):  # the decrement: about the excess over the smoothed optimum, where the certificate may be far above
+        if isinstance(
+            self._scaling, Factor
+        ):  # the decrement: about the excess over the smoothed optimum, where the certificate may be far above
             pulled = self._scaling.pull(self._seen.gradient)
             self._excess = min(self._excess, 0.5 * float(pulled @ pulled))
         return Point(w, self._seen.value, self._seen.gradient)

@@ -54,13 +54,14 @@ class LBFGS(Algorithm):
     smoothing : float, optional
         First strength for non-smooth problems, in units of the loss; a tenth of the losses' spread by default.
     max_iterations : int, default 1000
-        Iterations, over all strengths and curvature models.
+        Iterations with one strength and one curvature model; there are at most 60 such rounds.
 
     Notes
     -----
-    A run ends when the relative certified gap is at most ``tol`` (see :func:`leeward.minimize`), when ``max_passes`` or
-    ``max_iterations`` are used up, or, with status ``STALLED``, when neither the objective nor the scaled gradient can be reduced in
-    double precision.
+    A run ends when the relative certified gap is at most ``tol`` (see :func:`leeward.minimize`), when ``max_passes`` are
+    used up, or, with status ``STALLED``, when neither the objective nor the scaled gradient falls any
+    more. Bits do not depend on ``threads``, nor on the threads of BLAS up to 10000 coordinates (SciPy's own L-BFGS-B calls
+    BLAS on vectors like w).
 
     References
     ----------
@@ -111,8 +112,8 @@ class LBFGS(Algorithm):
 class _Run:
     """One run: the pilot levels, then the full data, recorded and logged for the checkpoint.
 
-    The log holds every evaluation of the full data. A resumed run repeats the pilot, takes the evaluations of the log
-    instead of the data's, and so goes on with the bits of the run that was stopped.
+    The log holds every evaluation of the full data. A resumed run repeats the pilot, takes the evaluations of the log instead
+    of the data's, and so goes on with the bits of the run that was stopped.
     """
 
     def __init__(self, settings: LBFGS, context: RunContext) -> None:
