@@ -1,16 +1,15 @@
 """How long a fit takes: robust and plain models to a certified gap, beside scikit-learn's plain fit and the dro package.
 
-``python bench/bench_fit.py`` prints medians of both sides from one run with the ratio that each row should reach, and exits with
-status 1 if one is missed; ``--threads``, ``--data`` and ``--rounds`` shorten it. ``python -m pytest bench/bench_fit.py`` times the
-same fits with pytest-benchmark. Every fit's objective is checked before it is timed.
+``python bench/bench_fit.py`` prints medians of both sides from one run with the ratio that each row should reach, and exits
+with status 1 if one is missed; ``--threads``, ``--data`` and ``--rounds`` shorten it. ``python -m pytest bench/bench_fit.py``
+times the same fits with pytest-benchmark. Every fit's objective is checked before it is timed.
 
-The opponent of the first table is ``LogisticRegression(solver="lbfgs")`` stopped after the least number of iterations that brings the plain
-objective, ``mean log(1 + exp(-y (x.w + b))) + |w|^2/(2 n)``, within 1e-6 of its optimum. The synthetic data have scales from 1 to
-1/10, a common factor, and labels that a linear model predicts to about 2 per cent, so that the robust optima are not w = 0. On a9a, where 15 per
-cent are mispredicted, CVaR(0.1) and the chi-square radius 1 have the optimum w = 0: a smaller radius and a larger tail stand there.
+The opponent of the first table is ``LogisticRegression(solver="lbfgs")`` stopped after the least number of iterations that
+brings the plain objective, ``mean log(1 + exp(-y (x.w + b))) + |w|^2/(2 n)``, within 1e-6 of its optimum (in float32 where
+that gets there, else in float64). The synthetic data have scales from 1 to 1/10, a common factor, and labels that a linear
+model predicts to about 2 per cent, so that the robust optima are not w = 0. On a9a, where 15 per cent are mispredicted,
+CVaR(0.1) and the chi-square radius 1 have the optimum w = 0: a smaller radius and a larger tail stand there.
 """
-
-# ruff: noqa: E402  the path is set before the imports that need it
 
 from __future__ import annotations
 
@@ -65,7 +64,7 @@ DATASETS: dict[str, Callable[[], tuple[np.ndarray, np.ndarray]]] = {
 
 def robust_cases(name: str) -> list[tuple[lw.Risk, float, float]]:
     """Risk, relative certified gap, and the most its time may be in units of scikit-learn's plain fit."""
-    radius, tail = (0.1, 0.3) if name == "a9a" else (1.0, 0.1)
+    radius, tail = (0.1, 0.6) if name == "a9a" else (1.0, 0.1)
     return [
         (lw.Mean(), 1e-6, 0.6),
         (lw.ChiSquare(radius=radius), 1e-6, 1.5),
@@ -91,13 +90,13 @@ def sklearn_fit(X: np.ndarray, y: np.ndarray, iterations: int) -> np.ndarray:
     return np.append(model.coef_[0], model.intercept_).astype(np.float64)
 
 
-def sklearn_iterations(X: np.ndarray, y: np.ndarray, optimum: float) -> int:
-    """The least number of iterations that reaches the suboptimality (in steps of 2 %)."""
+def sklearn_iterations(X: np.ndarray, y: np.ndarray, optimum: float) -> int | None:
+    """The least number of iterations that reaches the suboptimality (in steps of 2 %), None when 600 do not."""
     k = 5
     while plain_objective(X, y, sklearn_fit(X, y, k)) > optimum * (1.0 + SUBOPTIMALITY):
         k = max(k + 1, int(1.15 * k))
-        if k > 3000:
-            raise RuntimeError("scikit-learn does not reach the suboptimality")
+        if k > 600:
+            return None
     low = int(k / 1.15)
     while k - low > max(1, k // 50):
         middle = (low + k) // 2
@@ -144,8 +143,13 @@ def against_sklearn(table: Table, name: str, threads: int, rounds: int) -> None:
     plain = leeward_fit(X, y, lw.Mean(), 1e-9, threads)
     assert plain.gap <= 1e-8 * plain.fun
     assert abs(plain_objective(X, y, plain.x) - plain.fun) <= 1e-10 * plain.fun
-    iterations = sklearn_iterations(X, y, plain.fun)
-    calls: list[Callable[[], Any]] = [lambda: sklearn_fit(X, y, iterations)]
+    Z = X
+    iterations = sklearn_iterations(Z, y, plain.fun)
+    if iterations is None and X.dtype == np.float32:
+        Z = X.astype(np.float64)
+        iterations = sklearn_iterations(Z, y, plain.fun)
+    assert iterations is not None, "scikit-learn does not reach the suboptimality"
+    calls: list[Callable[[], Any]] = [lambda: sklearn_fit(Z, y, iterations)]
     results = []
     for risk, tol, _ in robust_cases(name):
         result = leeward_fit(X, y, risk, tol, threads)
@@ -157,7 +161,7 @@ def against_sklearn(table: Table, name: str, threads: int, rounds: int) -> None:
     theirs, *ours = timed(calls, rounds)
     for (risk, _, most), seconds, result in zip(robust_cases(name), ours, results, strict=True):
         ratio = seconds / theirs
-        note = f"gap {result.gap / result.fun:.1e}, {result.passes:.1f} passes (scikit-learn {iterations}), threads {threads}"
+        note = f"gap {result.gap / result.fun:.1e}, {result.passes:.1f} passes (scikit-learn {iterations}, {Z.dtype}), threads {threads}"
         table.row(name, repr(risk), seconds, theirs, ratio, f"<= {most:g}", ratio <= most, note)
 
 

@@ -216,7 +216,7 @@ def _balanced_classes(q: Vector, s: Vector, labels: NDArray[np.int64]) -> Vector
     mean = np.sum(q[:, None] * pi, axis=0)
     c = np.minimum(1.0, np.divide(mass, mean, out=np.ones(classes), where=mean > 0))
     deficit = np.maximum(mass - c * mean, 0.0)
-    kept = pi * c
+    kept: Vector = pi * c
     if deficit.sum() > 0:
         lost = np.maximum(1.0 - kept.sum(axis=1), 0.0)
         kept += lost[:, None] * (deficit / deficit.sum())
