@@ -16,12 +16,17 @@ struct Eta {
 
 LEEWARD_HD double minus(const Eta& a, const Eta& b) { return (a.hi - b.hi) + (a.lo - b.lo); }
 
+// s + e = a + b exactly, s the rounded sum.
+LEEWARD_HD Eta exact_sum(double a, double b) {
+  const double s = a + b;
+  const double back = s - a;
+  return {s, (a - (s - back)) + (b - back)};
+}
+
 // eta + step, renormalised so that |lo| is at most half a unit in the last place of hi.
 LEEWARD_HD Eta moved(const Eta& a, double step) {
-  const double t = a.lo + step;
-  const double s = a.hi + t;
-  const double back = s - a.hi;
-  return {s, (a.hi - (s - back)) + (t - back)};
+  const Eta s = exact_sum(a.hi, step);
+  return exact_sum(s.hi, s.lo + a.lo);
 }
 
 struct EtaBracket {
