@@ -20,6 +20,8 @@ ESTIMATORS = [
 ]
 
 
+# Folds of a few rows with random labels, where the constant model is optimal, may end short of the tolerance.
+@pytest.mark.filterwarnings("ignore::leeward.sklearn.ConvergenceWarning")
 @parametrize_with_checks(ESTIMATORS)
 @pytest.mark.filterwarnings("ignore:Estimator's parameters changed after set_params raised:UserWarning")
 def test_estimator_keeps_scikit_learns_contract(estimator: Any, check: Any) -> None:

@@ -39,16 +39,17 @@ class RobustClassifier(ClassifierMixin, RobustLinear):  # type: ignore[misc]
     place of the average. p is uniform, or proportional to ``sample_weight * class_weight``: only ratios of weights matter,
     and the intercept is not penalised. With ``risk="mean"`` this is plain (ridge) logistic regression or a linear SVM.
 
-    ============================================  =======================================
+    ============================================  =================================================
     scikit-learn (n samples, no sample weights)   here, with ``risk="mean"``
-    ============================================  =======================================
+    ============================================  =================================================
     ``LogisticRegression(C=C)``                   ``l2 = 1 / (C * n)``
     ``LinearSVC(C=C, loss="hinge")``              ``loss="hinge", l2 = 1 / (C * n)`` (1)
+    ``LinearSVC(C=C)``, a squared hinge           ``loss="squared_hinge", l2 = 1 / (2 * C * n)`` (1)
     ``RidgeClassifier(alpha=a)``                  ``loss="squared", l2 = a / n``
     ``SGDClassifier(alpha=a)``                    ``l2 = a``
-    ============================================  =======================================
+    ============================================  =================================================
 
-    (1) LinearSVC penalises its intercept, this class does not. LinearSVC's default squared hinge is ``max(0, 1 - m)^2``.
+    (1) LinearSVC penalises its intercept, this class does not, and its squared hinge is ours without the half.
 
     Parameters
     ----------
@@ -59,8 +60,8 @@ class RobustClassifier(ClassifierMixin, RobustLinear):  # type: ignore[misc]
         (rate 2). ``set_params(risk__alpha=0.3)`` and searches over ``risk__alpha`` change them.
         A severe risk on noisy labels has a constant model as its optimum: then every sample is equally bad.
     loss : str or loss object, default="logistic"
-        "logistic" (softmax cross-entropy for more than two classes), or for two classes "hinge", "squared_hinge" or
-        "squared" (on targets -1 and 1). For more classes with these wrap the estimator in
+        "logistic" (softmax cross-entropy for more than two classes), or for two classes "hinge", "squared_hinge"
+        (``max(0, 1 - m)^2 / 2``) or "squared" (``(z - y)^2 / 2`` on targets -1 and 1). For more classes with these wrap the estimator in
         ``sklearn.multiclass.OneVsRestClassifier``: each class then has its own worst case.
     l2 : float, default=1e-4
         Strength of the ridge term, as ``alpha`` in SGDClassifier. With ``l2 > 0`` every fit has a certificate (`gap_`);
