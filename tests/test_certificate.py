@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -103,7 +104,7 @@ def test_gap_bounds_the_distance_from_the_optimum_on_200_random_problems(block: 
 def conic_optimum(problem: lw.Robust) -> float:
     """P* by a conic solver, for the losses and risks that are one line there."""
     cp = pytest.importorskip("cvxpy")
-    model = problem.oracle
+    model: Any = problem.oracle
     n, d = model.size, model.n_features
     w, b, eta = cp.Variable(d), cp.Variable(), cp.Variable()
     X = model.rows(np.arange(n))
