@@ -96,7 +96,7 @@ class RobustClassifier(ClassifierMixin, RobustLinear):  # type: ignore[misc]
     coef_ : ndarray of shape (1, d) or (C, d)
         Coefficients; one row for two classes.
     intercept_ : ndarray of shape (1,) or (C,)
-        Intercepts, zeros without `fit_intercept`.
+        Intercepts, zeros without `fit_intercept`; for more than two classes they sum to 0.
     classes_ : ndarray of shape (C,)
         Sorted labels of the training samples of positive weight.
     objective_ : float
@@ -197,6 +197,8 @@ class RobustClassifier(ClassifierMixin, RobustLinear):  # type: ignore[misc]
         size = outputs * self.n_features_in_
         self.coef_ = w[:size].reshape(outputs, self.n_features_in_).copy()
         self.intercept_ = w[size:].copy() if self.fit_intercept else np.zeros(outputs)
+        if outputs > 1:  # a constant added to all intercepts changes nothing: make their sum 0
+            self.intercept_ -= self.intercept_.mean()
         return self
 
     def _checked_labels(self, y: Any) -> NDArray[Any]:
