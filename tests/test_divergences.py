@@ -120,6 +120,8 @@ def test_smoothed_cvar_keeps_its_digits_near_zero_and_its_line_far_out() -> None
     assert smooth.conjugate(1e-12) == pytest.approx(1e-12, rel=1e-11)
     assert smooth.conjugate(2000.0) == pytest.approx(5 * (2000 + math.log(0.2)), rel=1e-15)
     assert smooth.conjugate_grad(2000.0) == 5.0
+    # f*(s) = e^s - 1 in the limit of a vanishing alpha
+    assert dv.SmoothedCVaR(1e-13).conjugate(1.0) == pytest.approx(math.expm1(1.0), rel=1e-12)
 
 
 @each

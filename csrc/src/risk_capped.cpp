@@ -40,7 +40,7 @@ class KLCVaRRisk final : public FramedRisk<KLCVaRRisk> {
 
 class SmoothedCVaRRisk final : public FramedRisk<SmoothedCVaRRisk> {
  public:
-  SmoothedCVaRRisk(double alpha, double penalty) : divergence_{alpha}, penalty_(penalty) {}
+  SmoothedCVaRRisk(double alpha, double penalty) : divergence_{alpha, alpha < 0.5 ? std::log((1.0 - alpha) / alpha) : 0.0}, penalty_(penalty) {}
   double idle_multiplier() const { return penalty_; }
   template <class T>
   RiskSolution run(const Frame<T>& f, T* weights, Resources& use) const {

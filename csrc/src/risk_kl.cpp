@@ -134,10 +134,11 @@ TiltRoot solve_tilt(const Frame<T>& f, double radius, double start, double high,
     root.z = {v[0] / f.total, v[1] / f.total};
     root.mass = v[1];
     const double tilted = v[2] / v[1];
-    const double kl = root.tau * tilted - root.z.logarithm();
-    const double miss = radius - kl;
+    const double log_z = root.z.logarithm();
+    const double kl = root.tau * tilted - log_z;
+    const double miss = radius - kl, noise = std::abs(root.tau * tilted) + std::abs(log_z);
     if (root.tau == most && miss >= 0) return root;  // the penalty alone keeps q inside the ball
-    if (std::abs(miss) <= 1e-15 * (radius - root.tau * 1e-2 * f.low) || root.iterations >= kEtaIterations) return root;
+    if (std::abs(miss) <= 1e-15 * radius + 4e-16 * noise || root.iterations >= kEtaIterations) return root;
     if (miss > 0)
       low = root.tau;
     else

@@ -237,10 +237,14 @@ class SmoothedCVaR(Divergence):
     def _conjugate(self, s: NDArray[np.float64]) -> NDArray[np.float64]:
         if self.alpha == 1:
             return s.copy()
-        # two forms, so that the exponential never overflows and small s keep their digits
-        low = np.log1p(self.alpha * np.expm1(np.minimum(s, 0.0)))
-        high = np.maximum(s, 0.0) + np.log1p((1 - self.alpha) * np.expm1(-np.maximum(s, 0.0)))
-        return np.where(s > 0, high, low) / self.alpha
+        # d = 1 - alpha + alpha e^s, beyond the turn d / e^s: sums of positive terms, and d - 1 where d is near 1
+        up = s > max(0.0, math.log((1 - self.alpha) / self.alpha))
+        fixed, moving = np.where(up, self.alpha, 1 - self.alpha), np.where(up, 1 - self.alpha, self.alpha)
+        t = np.where(up, -s, s)
+        d, excess = fixed + moving * np.exp(t), moving * np.expm1(t)
+        near = excess > -0.5
+        log_d = np.where(near, np.log1p(np.where(near, excess, 0.0)), np.log(d))
+        return (np.where(up, s, 0.0) + log_d) / self.alpha
 
     def _conjugate_grad(self, s: NDArray[np.float64]) -> NDArray[np.float64]:
         if self.alpha == 1:

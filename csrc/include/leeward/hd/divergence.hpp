@@ -59,21 +59,6 @@ struct CappedKLDivergence {
   }
 };
 
-// f(t) = t log t + ((1 - alpha t) / alpha) log((1 - alpha t) / (1 - alpha)), f*(s) = log(1 - alpha + alpha e^s) / alpha.
-struct SmoothedCVaRDivergence {
-  static constexpr bool kEdge = false;
-  double alpha;
-  LEEWARD_HD Element operator()(double s) const {
-    const bool up = s > 0.0;
-    const ExpPair e = exp_pair(up ? -s : s);
-    const double rest = 1.0 - alpha;
-    const double d = 1.0 + (up ? rest : alpha) * e.expm1;  // 1 - alpha + alpha e^s, over e^s when s > 0
-    const double excess = rest * e.expm1 / d;
-    return {(up ? 1.0 : e.exp) / d, up ? -excess : excess, rest * e.exp / (d * d),
-            (log1p((up ? rest : alpha) * e.expm1) + (up ? s : 0.0)) / alpha};
-  }
-};
-
 // log y for y = 1 + t > 0, else a number so small that every power of y vanishes; `y` is the exact form used near 0. There are no
 // special cases as in log1p: their branches would keep a loop from vectorising.
 LEEWARD_HD double log_of_power(double t, double y) {
@@ -86,6 +71,24 @@ LEEWARD_HD double log_of_power(double t, double y) {
   const double result = real::log_join(p.k, p.f, lost * scale * (1.0 - p.f));
   return u > 0x1p-1000 ? result : -1e250;
 }
+
+// f(t) = t log t + ((1 - alpha t) / alpha) log((1 - alpha t) / (1 - alpha)), f*(s) = log(1 - alpha + alpha e^s) / alpha.
+// d = 1 - alpha + alpha e^s up to s = turn, where both terms weigh the same (or s = 0), and d / e^s beyond: a sum of positive terms
+// whose logarithm loses nothing however small alpha is.
+struct SmoothedCVaRDivergence {
+  static constexpr bool kEdge = false;
+  double alpha, turn;  // turn = max(0, log((1 - alpha) / alpha))
+  LEEWARD_HD Element operator()(double s) const {
+    const bool up = s > turn;
+    const ExpPair e = exp_pair(up ? -s : s);
+    const double rest = 1.0 - alpha;
+    const double moving = up ? rest : alpha;
+    const double d = (up ? alpha : rest) + moving * e.exp;
+    const double excess = rest * e.expm1 / d;
+    return {(up ? 1.0 : e.exp) / d, up ? -excess : excess, rest * e.exp / (d * d),
+            (log_of_power(moving * e.expm1, d) + (up ? s : 0.0)) / alpha};
+  }
+};
 
 // f(t) = (t^k - k t + k - 1) / (k (k - 1)), f*(s) = (((k - 1) s + 1)_+^(k / (k - 1)) - 1) / k, k > 1.
 struct CressieReadDivergence {
