@@ -135,7 +135,20 @@ ChiRoot search_radius(const Frame<T>& f, double radius, hd::Eta start, double la
       root.at = active_at(f, root.eta, root.lam, use);
       return root;
     }
-    if (!(middle > low && middle < high)) return root;
+    if (!(middle > low && middle < high)) {
+      // The threshold is known to the last digit of a double: give lam the mean of what lies above it, then the closed form, which
+      // sees eta to twice as many digits.
+      root.eta = hd::moved(root.eta, root.lam * g);
+      root.lam *= 1 + g;
+      for (int polish = 0;; ++polish) {
+        const Active b = root.at = active_at(f, root.eta, root.lam, use);
+        const double centre = b.mean / b.mass, variance = b.square / b.mass - centre * centre;
+        const double ratio = b.mass * std::sqrt(variance / (rho2 * b.mass - b.idle));
+        if (polish == 2 || !(ratio > 0.5 && ratio < 2)) return root;
+        root.eta = hd::moved(root.eta, root.lam * (centre - ratio * b.idle / b.mass));
+        root.lam *= ratio;
+      }
+    }
     root.lam = -middle;  // the scale of the places above the threshold
     root.eta = {0, 0};
   }
