@@ -157,7 +157,7 @@ def _check_dual(spec: cat.Spec, losses: Any, base: Any, s: Any, context: Any) ->
     """Weak duality at the returned (eta, multiplier), on the rows where doubles resolve (l - eta)/nu."""
     if spec.divergence is None:
         return
-    with np.errstate(over="ignore", divide="ignore"):
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         resolved = cat.EPS * np.abs(losses).max(axis=1) / s.multiplier <= 1e-9
     resolved &= np.isfinite(s.multiplier) & (s.multiplier > 1e-290)
     if not resolved.any():
