@@ -39,7 +39,7 @@ def check_robust_fit() -> None:
     X = rng.normal(size=(2000, 5))
     y = (X[:, 0] + 0.5 * rng.normal(size=2000) > 0).astype(float)
     model = lw.LinearModel(X, y, loss="logistic", l2=1e-2)
-    for risk, tol in ((lw.ChiSquare(radius=1.0), 1e-6), (lw.CVaR(0.1), 1e-4)):
+    for risk, tol in ((lw.ChiSquare(radius=0.1), 1e-6), (lw.CVaR(0.5), 1e-4)):
         result = lw.minimize(lw.Robust(model, risk), tol=tol)
         assert result.success, result.message
         assert 0 <= result.gap <= tol * abs(result.fun), (result.gap, result.fun)

@@ -9,7 +9,8 @@ from leeward.typing import FloatVector, IndexVector
 
 
 def losses(w: FloatVector, index: IndexVector) -> FloatVector:
-    return 0.5 * (w[0] - centres[index]) ** 2
+    residual: FloatVector = w[0] - centres[index]
+    return 0.5 * residual * residual
 
 
 def gradient(w: FloatVector, weights: FloatVector, index: IndexVector) -> FloatVector:
