@@ -56,6 +56,8 @@ struct Moments {
 
 // Below this share of the range a penalty no longer moves a double, and powers of x / lam would overflow.
 constexpr double kLeastPenalty = 0x1p-64;
+// For k > 2 powers grow slowly, and the divergence itself (r^k) may be so large that a smaller penalty still counts.
+constexpr double kLeastSteep = 0x1p-300;
 
 double logarithm_of(double excess, double mass) { return excess > -0.5 ? std::log1p(excess) : std::log(mass); }
 
@@ -76,7 +78,7 @@ class CressieReadRisk final : public FramedRisk<CressieReadRisk> {
     double m[3];
     sum_over(f, Moments{}, use, m);
     const double mean = m[0] / f.total, variance = m[1] / f.total - mean * mean, top = m[2] / f.total;
-    const double lam = penalty_ < 0 ? 0 : scaled_penalty(f, penalty_, kLeastPenalty);
+    const double lam = penalty_ < 0 ? 0 : scaled_penalty(f, penalty_, divergence_.order > 2 ? kLeastSteep : kLeastPenalty);
     if (radius_ < 0) return solve_penalty_form(f, lam, lam, weights, use);
     if (radius_ == 0) {
       const double price = std::numeric_limits<double>::infinity();
