@@ -202,6 +202,15 @@ def test_every_risk_is_reached_with_its_parameters(risk: str, run: Any, tmp_path
         assert "note:" not in done.stdout
 
 
+def test_a_risk_too_severe_for_the_table_is_said_to_give_a_constant_model(run: Any, tmp_path: Path) -> None:
+    noise = np.where(RNG.normal(size=N) > 0, "yes", "no")
+    write(tmp_path / "noise.csv", {"a": A, "b": B, "buys": noise})
+    done = run("fit", "noise.csv", "--target", "buys", "--risk", "cvar", "--alpha", "0.05")
+    assert done.returncode == 0, done.stderr
+    assert "note: the robust (cvar, alpha 0.05) model is all but constant" in done.stdout
+    assert "a larger alpha" in done.stdout
+
+
 @pytest.mark.parametrize("pandas", [True, False])
 def test_missing_values_name_the_column_unless_they_are_filled(pandas: bool, run: Any, tmp_path: Path) -> None:
     gaps = [*A[:-2], "", ""]

@@ -199,4 +199,16 @@ def _fit_one(name: str, model: Any, data: Table, train: Any, test: Any) -> tuple
     for _, step in model.steps[:-1]:
         held_out = step.transform(held_out)
     groups = None if data.groups is None else data.groups[test]
+    words += _constant_note(name, model.steps[-1][1])
     return measure(name, model.steps[-1][1], seconds, held_out, data.y[test], groups), words
+
+
+def _constant_note(name: str, estimator: Any) -> list[str]:
+    """What to say of a model whose coefficients are next to nothing: a risk more severe than the table can bear."""
+    size = float(np.max(np.abs(estimator.coef_), initial=0.0))
+    if size > 1e-3:  # of features scaled to about one
+        return []
+    return [
+        f"the {name} model is all but constant (largest coefficient {size:.0e}): in the worst case this risk looks at, the "
+        "features do not help. Choose a milder risk: a larger alpha, a smaller radius or a larger penalty."
+    ]
