@@ -197,9 +197,7 @@ def test_every_risk_is_reached_with_its_parameters(risk: str, run: Any, tmp_path
     people(tmp_path / "people.csv")
     done = run("fit", "people.csv", "--target", "buys", "--drop", "score", "--risk", risk, *RISKS[risk])
     assert done.returncode == 0, done.stderr
-    # Risks without a smooth lower bound are left to a stochastic method, which may end short of the tolerance and says so.
-    if risk not in ("total_variation", "extremile", "exponential"):
-        assert "note:" not in done.stdout
+    assert "note:" not in done.stdout
 
 
 def test_a_risk_too_severe_for_the_table_is_said_to_give_a_constant_model(run: Any, tmp_path: Path) -> None:
