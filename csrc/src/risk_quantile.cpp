@@ -1,7 +1,9 @@
 #include "leeward/risk/quantile.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstring>
 #include <functional>
 
 #include "leeward/risk/passes.hpp"
@@ -61,123 +63,206 @@ double select_all(const Frame<T>& f, double mass, Resources& use) {
   return select_atoms(atoms, atoms + n, mass);
 }
 
-constexpr std::int64_t kRoom = kBlock / 8;  // atoms a block may collect
-constexpr int kChunk = 64;                  // samples looked at before deciding whether any is to be collected
+// mass above the threshold, mass on it, sum of the excess above it
+struct TailSums {
+  static constexpr int kSums = 3;
+  double threshold;
+  LEEWARD_INLINE void operator()(double x, double b, double* v) const {
+    v[0] = x > threshold ? b : 0.0;
+    v[1] = x == threshold ? b : 0.0;
+    v[2] = x > threshold ? b * (x - threshold) : 0.0;
+  }
+};
 
-// One block against a bracket [low, high]: masses above high, on high, on low, and the atoms strictly inside.
+template <class T>
+UpperTail tail_at(const Frame<T>& f, double threshold, Resources& use) {
+  double v[3];
+  sum_over(f, TailSums{threshold}, use, v);
+  return {threshold, v[0], v[1], v[2]};
+}
+
+// Two places between which the threshold very likely lies.
+struct Bracket {
+  double low = 0, high = 0;
+};
+
+template <class T>
+Bracket bracket_from(const Frame<T>& f, const Frame<double>& s, double mass, Resources& use) {
+  constexpr double kDeviations = 3.5;
+  const double level = mass / f.total, m = static_cast<double>(s.size);
+  const double width = kDeviations * std::sqrt(level * (1 - level) / m) + 4 / m;
+  const bool top = !(level - width > 0), bottom = !(level + width < 1);
+  if (s.base != nullptr)
+    return {bottom ? f.low : select_all(s, (level + width) * s.total, use), top ? 0.0 : select_all(s, (level - width) * s.total, use)};
+  // The sample is a copy: it may be reordered, and the second selection looks below the first one only.
+  double* x = const_cast<double*>(s.losses);
+  Bracket b{.low = f.low, .high = 0.0};
+  const auto rank_of = [&](double share) { return std::clamp<std::int64_t>(static_cast<std::int64_t>(std::ceil(share * m)), 1, s.size); };
+  const std::int64_t high = top ? 0 : rank_of(level - width), low = rank_of(level + width);
+  if (!top) {
+    std::nth_element(x, x + (high - 1), x + s.size, std::greater<>());
+    b.high = x[high - 1];
+  }
+  if (!bottom) {
+    if (low > high) std::nth_element(x + high, x + (low - 1), x + s.size, std::greater<>());
+    b.low = x[low - 1];
+  }
+  return b;
+}
+
+constexpr std::int64_t kRoom = kBlock / 8;  // places a block may collect
+constexpr int kChunk = 64;                  // places compared before the first is collected
+
+// One block against a bracket [low, high]: mass above high, sum of b (x - high) over it, and how many lie inside.
 struct Bracketed {
-  double above = 0, on_high = 0, on_low = 0, inside = 0;
-  std::int64_t collected = 0;  // may pass kRoom: then the atoms are incomplete
+  double above = 0, excess = 0;
+  std::int64_t inside = 0;  // kRoom + 1 when they are too many to collect
 };
 
 template <class T, bool Weighted>
-LEEWARD_CLONES void bracket_block(Reader<T, Weighted> in, std::int64_t n, double low, double high, Atom* atoms, Bracketed* out) {
-  double above[kLanes] = {}, on_high[kLanes] = {}, on_low[kLanes] = {}, inside[kLanes] = {};
+LEEWARD_CLONES void bracket_block(Reader<T, Weighted> in, std::int64_t n, Bracket bracket, double* places, double* weights,
+                                  Bracketed* out) {
+  const double low = bracket.low, high = bracket.high;
+  double above[kLanes] = {}, excess[kLanes] = {};
   std::int64_t count = 0;
   for (std::int64_t first = 0; first < n; first += kChunk) {
-    const std::int64_t last = first + kChunk < n ? first + kChunk : n;
-    double seen[kLanes] = {};
-    std::int64_t i = first;
-    for (; i + kLanes <= last; i += kLanes) {
-      prefetch_pass(in.losses + i);
-      LEEWARD_LANES
-      for (int k = 0; k < kLanes; ++k) {
-        const double x = in.place(i + k), b = in.weight(i + k);
-        const bool within = x > low && x < high;
-        above[k] += x > high ? b : 0.0;
-        on_high[k] += x == high ? b : 0.0;
-        on_low[k] += x == low ? b : 0.0;
-        inside[k] += within ? b : 0.0;
-        seen[k] += within ? 1.0 : 0.0;
+    alignas(8) unsigned char inside[kChunk] = {};
+    if (first + kChunk <= n) {
+      for (int c = 0; c < kChunk; c += kLanes) {
+        const std::int64_t i = first + c;
+        prefetch_pass(in.losses + i);
+        LEEWARD_LANES
+        for (int k = 0; k < kLanes; ++k) {
+          const double x = in.place(i + k), b = in.weight(i + k);
+          above[k] += x > high ? b : 0.0;
+          excess[k] += x > high ? b * (x - high) : 0.0;
+        }
+        LEEWARD_LANES
+        for (int k = 0; k < kLanes; ++k) {
+          const double x = in.place(i + k);
+          inside[c + k] = static_cast<unsigned char>((x >= low) & (x <= high));
+        }
+      }
+    } else {
+      for (std::int64_t i = first; i < n; ++i) {
+        const int k = static_cast<int>(i - first);
+        const double x = in.place(i), b = in.weight(i);
+        above[k % kLanes] += x > high ? b : 0.0;
+        excess[k % kLanes] += x > high ? b * (x - high) : 0.0;
+        inside[k] = static_cast<unsigned char>((x >= low) & (x <= high));
       }
     }
-    for (int k = 0; i < last; ++i, ++k) {
-      const double x = in.place(i), b = in.weight(i);
-      const bool within = x > low && x < high;
-      above[k] += x > high ? b : 0.0;
-      on_high[k] += x == high ? b : 0.0;
-      on_low[k] += x == low ? b : 0.0;
-      inside[k] += within ? b : 0.0;
-      seen[k] += within ? 1.0 : 0.0;
-    }
-    double any = 0;
-    for (int k = 0; k < kLanes; ++k) any += seen[k];
-    if (any == 0) continue;
-    if (count + kChunk > kRoom) {
-      count += static_cast<std::int64_t>(any) + kRoom;
-      continue;
-    }
-    for (i = first; i < last; ++i) {
-      const double x = in.place(i);
-      atoms[count] = {x, in.weight(i)};
-      count += x > low && x < high ? 1 : 0;
+    for (int c = 0; c < kChunk; ++c) {
+      if (c % 8 == 0) {
+        std::uint64_t eight;
+        std::memcpy(&eight, inside + c, 8);
+        if (eight == 0) {
+          c += 7;
+          continue;
+        }
+      }
+      if (inside[c] == 0) continue;
+      if (count == kRoom) {
+        out->inside = kRoom + 1;
+        return;
+      }
+      places[count] = in.place(first + c);
+      if constexpr (Weighted) weights[count] = in.weight(first + c);
+      ++count;
     }
   }
-  Lanes l[4];
+  Lanes a, e;
   for (int k = 0; k < kLanes; ++k) {
-    l[0].lane[k] = above[k];
-    l[1].lane[k] = on_high[k];
-    l[2].lane[k] = on_low[k];
-    l[3].lane[k] = inside[k];
+    a.lane[k] = above[k];
+    e.lane[k] = excess[k];
   }
-  *out = {l[0].fold(), l[1].fold(), l[2].fold(), l[3].fold(), count};
+  *out = {a.fold(), e.fold(), count};
 }
 
-// The selection among the samples that a bracket from a fixed sample leaves in doubt; false if the bracket missed.
-template <class T>
-bool select_bracketed(const Frame<T>& f, double mass, Resources& use, double* quantile) {
-  const Workspace::Scope scope(use.workspace);
-  const Frame<double> s = sample_of(f, use);
-  if (s.size == 0) return false;
-  const double level = mass / f.total;
-  const auto m = static_cast<double>(s.size);
-  const double width = 4 * std::sqrt(level * (1 - level) / m) + 4 / m;
-  const double high = level - width > 0 ? select_all(s, (level - width) * s.total, use) : 0.0;
-  const double low = level + width < 1 ? select_all(s, (level + width) * s.total, use) : f.low;
+// The threshold among n places inside the bracket, `rest` the mass that is missing above them; the tail's sums with it.
+UpperTail select_inside(double* places, const double* weights, std::int64_t n, double rest, UpperTail tail, double high,
+                        Resources& use) {
+  if (weights == nullptr) {
+    tail.threshold = select_places(places, n, rest);
+  } else {
+    const Workspace::Scope scope(use.workspace);
+    Atom* atoms = use.workspace.take<Atom>(n);
+    std::int64_t held = 0;
+    for (std::int64_t i = 0; i < n; ++i)
+      if (weights[i] > 0) atoms[held++] = {places[i], weights[i]};
+    tail.threshold = select_atoms(atoms, atoms + held, rest);
+  }
+  tail.excess += tail.above * (high - tail.threshold);
+  for (std::int64_t i = 0; i < n; ++i) {
+    const double b = weights == nullptr ? 1.0 : weights[i];
+    if (places[i] > tail.threshold) {
+      tail.above += b;
+      tail.excess += b * (places[i] - tail.threshold);
+    } else if (places[i] == tail.threshold) {
+      tail.on += b;
+    }
+  }
+  return tail;
+}
 
+// The tail from the samples that a bracket leaves in doubt; false if the bracket missed or left too many.
+template <class T>
+bool tail_inside(const Frame<T>& f, double mass, const Bracket& bracket, Resources& use, UpperTail* tail) {
+  const bool weighted = f.base != nullptr;
   const std::int64_t blocks = block_count(f.size);
-  Atom* atoms = use.workspace.template take<Atom>(blocks * kRoom);
+  double* places = use.workspace.template take<double>(blocks * kRoom);
+  double* weights = weighted ? use.workspace.template take<double>(blocks * kRoom) : nullptr;
   auto* part = use.workspace.template take<Bracketed>(blocks);
   parallel_blocks(blocks, use.threads, [&](std::int64_t b) {
     const std::int64_t first = b * kBlock, n = f.size - first < kBlock ? f.size - first : kBlock;
-    if (f.base == nullptr)
-      bracket_block<T, false>(reader_at<T, false>(f, first), n, low, high, atoms + b * kRoom, part + b);
+    if (weighted)
+      bracket_block<T, true>(reader_at<T, true>(f, first), n, bracket, places + b * kRoom, weights + b * kRoom, part + b);
     else
-      bracket_block<T, true>(reader_at<T, true>(f, first), n, low, high, atoms + b * kRoom, part + b);
+      bracket_block<T, false>(reader_at<T, false>(f, first), n, bracket, places + b * kRoom, nullptr, part + b);
   });
-  const auto total = [&](double Bracketed::*field) { return tree_sum(0, blocks, [&](std::int64_t b) { return part[b].*field; }); };
-  double rest = mass - total(&Bracketed::above);
-  if (!(rest > 0)) return false;
-  rest -= total(&Bracketed::on_high);
-  if (rest <= 0) {
-    *quantile = high;
-    return true;
-  }
-  const double inside = total(&Bracketed::inside);
-  if (rest > inside) {
-    *quantile = low;
-    return rest <= inside + total(&Bracketed::on_low);
-  }
   std::int64_t count = 0;
+  double inside = 0;
   for (std::int64_t b = 0; b < blocks; ++b) {
-    if (part[b].collected > kRoom) return false;
-    std::copy(atoms + b * kRoom, atoms + b * kRoom + part[b].collected, atoms + count);
-    count += part[b].collected;
+    if (part[b].inside > kRoom) return false;
+    for (std::int64_t i = 0; i < part[b].inside; ++i, ++count) {
+      places[count] = places[b * kRoom + i];
+      if (weighted) weights[count] = weights[b * kRoom + i];
+      inside += weighted ? weights[count] : 1.0;
+    }
   }
-  *quantile = select_atoms(atoms, atoms + count, rest);
+  tail->above = tree_sum(0, blocks, [&](std::int64_t b) { return part[b].above; });
+  tail->excess = tree_sum(0, blocks, [&](std::int64_t b) { return part[b].excess; });
+  const double rest = mass - tail->above;
+  if (!(rest > 0 && rest <= inside)) return false;
+  *tail = select_inside(places, weights, count, rest, *tail, bracket.high, use);
   return true;
+}
+
+template <class T>
+bool tail_by_sample(const Frame<T>& f, double mass, Resources& use, UpperTail* tail) {
+  const Workspace::Scope scope(use.workspace);
+  const Frame<double> sample = sample_of(f, use);
+  if (sample.size == 0) return false;
+  const Bracket bracket = bracket_from(f, sample, mass, use);
+  if (bracket.low < bracket.high && tail_inside(f, mass, bracket, use, tail)) return true;
+  // Many equal losses: the threshold is an end of the bracket.
+  for (const double end : {bracket.high, bracket.low}) {
+    *tail = tail_at(f, end, use);
+    if (tail->above < mass && tail->above + tail->on >= mass) return true;
+  }
+  return false;
 }
 
 }  // namespace
 
 template <class T>
-double upper_quantile(const Frame<T>& f, double mass, Resources& use) {
-  double quantile = 0;
-  if (f.size >= kSampleFrom && select_bracketed(f, mass, use, &quantile)) return quantile;
-  return select_all(f, mass, use);
+UpperTail upper_tail(const Frame<T>& f, double mass, Resources& use) {
+  UpperTail tail;
+  if (f.size >= kSampleFrom && tail_by_sample(f, mass, use, &tail)) return tail;
+  return tail_at(f, select_all(f, mass, use), use);
 }
 
-template double upper_quantile(const Frame<float>&, double, Resources&);
-template double upper_quantile(const Frame<double>&, double, Resources&);
+template UpperTail upper_tail(const Frame<float>&, double, Resources&);
+template UpperTail upper_tail(const Frame<double>&, double, Resources&);
 
 }  // namespace leeward

@@ -1,4 +1,4 @@
-// CVaR and TotalVariation: the upper quantile by selection, then one pass for the mass around it. The quantile's atom takes
+// CVaR and TotalVariation: the upper tail by selection, then one pass for the weights. The quantile's atom takes
 // the fraction of its mass that is still missing, shared over ties in proportion to the base weights.
 #include <algorithm>
 
@@ -8,18 +8,6 @@
 
 namespace leeward {
 namespace {
-
-// mass above the threshold, mass on it, sum of the excess above it, mass on the maximum
-struct TailSums {
-  static constexpr int kSums = 4;
-  double threshold;
-  LEEWARD_INLINE void operator()(double x, double b, double* v) const {
-    v[0] = x > threshold ? b : 0.0;
-    v[1] = x == threshold ? b : 0.0;
-    v[2] = x > threshold ? b * (x - threshold) : 0.0;
-    v[3] = x >= 0.0 ? b : 0.0;
-  }
-};
 
 // r = above for x > threshold, at on it, 0 below, and top more on the maximum.
 struct TailDensity {
@@ -37,11 +25,9 @@ class CVaRRisk final : public FramedRisk<CVaRRisk> {
   template <class T>
   RiskSolution run(const Frame<T>& f, T* weights, Resources& use) const {
     const double mass = alpha_ * f.total;
-    const double eta = upper_quantile(f, mass, use);
-    double v[4];
-    sum_over(f, TailSums{eta}, use, v);
-    const double fraction = std::clamp((mass - v[0]) / v[1], 0.0, 1.0);
-    const Solved s{.value = eta + v[2] / mass, .eta = eta, .norm = 1.0 / (v[0] + fraction * v[1]), .iterations = 2};
+    const UpperTail tail = upper_tail(f, mass, use);
+    const double eta = tail.threshold, fraction = std::clamp((mass - tail.above) / tail.on, 0.0, 1.0);
+    const Solved s{.value = eta + tail.excess / mass, .eta = eta, .norm = 1.0 / (tail.above + fraction * tail.on), .iterations = 2};
     return finish(f, s, TailDensity{eta, 1.0, fraction, 0.0}, weights, use);
   }
 
@@ -57,17 +43,18 @@ class TotalVariationRisk final : public FramedRisk<TotalVariationRisk> {
   template <class T>
   RiskSolution run(const Frame<T>& f, T* weights, Resources& use) const {
     const double kept = (1.0 - radius_) * f.total;
-    const double low = kept > 0 ? upper_quantile(f, kept, use) : 0.0;
-    double v[4];
-    sum_over(f, TailSums{low}, use, v);
-    if (kept <= 0 || low >= 0.0) return finish(f, Solved{.norm = 1.0 / v[3], .iterations = 2}, OnTop{}, weights, use);
-    const double fraction = std::clamp((kept - v[0]) / v[1], 0.0, 1.0);
+    const UpperTail tail = kept > 0 ? upper_tail(f, kept, use) : UpperTail{};
+    const double low = tail.threshold;
+    double top = 0;  // mass on the maximum
+    sum_over(f, TopMass{}, use, &top);
+    if (low >= 0.0) return finish(f, Solved{.norm = 1.0 / top, .iterations = 2}, OnTop{}, weights, use);
+    const double fraction = std::clamp((kept - tail.above) / tail.on, 0.0, 1.0);
     // Dual with eta midway between the threshold and the maximum and price nu = max - threshold:
     // eta + nu rho + E max(x - eta, -nu / 2).
     const double price = -low;
     Solved s{.eta = 0.5 * low, .multiplier = price, .norm = 1.0 / f.total, .iterations = 2};
-    s.value = s.eta + price * radius_ + v[2] / f.total - 0.5 * price;
-    return finish(f, s, TailDensity{low, 1.0, fraction, f.total * radius_ / v[3]}, weights, use);
+    s.value = s.eta + price * radius_ + tail.excess / f.total - 0.5 * price;
+    return finish(f, s, TailDensity{low, 1.0, fraction, f.total * radius_ / top}, weights, use);
   }
 
  private:

@@ -1,12 +1,20 @@
-// The upper quantile of a loss vector under its base weights, exact, by selection instead of sorting.
+// The upper tail of a loss vector under its base weights, exact, by selection instead of sorting.
 #pragma once
 
 #include "leeward/risk/frame.hpp"
 
 namespace leeward {
 
-// The greatest place v with P(x >= v) * total >= mass, for 0 < mass <= total.
+// The tail of a given mass: it starts at the greatest place v with P(x >= v) * total >= mass.
+struct UpperTail {
+  double threshold = 0;  // v
+  double above = 0;      // sum of b over x > v
+  double on = 0;         // sum of b over x = v
+  double excess = 0;     // sum of b (x - v) over x > v
+};
+
+// 0 < mass <= total
 template <class T>
-double upper_quantile(const Frame<T>& f, double mass, Resources& use);
+UpperTail upper_tail(const Frame<T>& f, double mass, Resources& use);
 
 }  // namespace leeward
