@@ -5,6 +5,8 @@ Data are taken as they come wherever the core can read them; what it cannot read
 
 from __future__ import annotations
 
+import numbers as numbers_abc
+import operator
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -20,9 +22,13 @@ __all__ = [
     "LIMIT",
     "Csr",
     "base",
+    "count",
+    "doubles",
     "index_array",
+    "labels",
     "losses",
     "matrix",
+    "number",
     "numbers",
     "output",
     "output_like",
@@ -61,9 +67,7 @@ def matrix(X: Any, name: str = "X") -> NDArray[Any] | Csr:
     """
     if _is_sparse(X):
         return _csr(X, name)
-    if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
-        raise ValueError(f"{name} has masked entries; fill or drop them first")
-    array = np.asarray(X)
+    array = _plain_array(X, name)
     if array.ndim != 2:
         raise ValueError(f"{name} must have shape (n, d), got shape {array.shape}")
     _not_empty(array.shape, name)
@@ -103,6 +107,16 @@ def _not_empty(shape: tuple[int, ...], name: str) -> None:
         raise ValueError(f"{name} must have at least one row and one column, got shape {tuple(shape)}")
 
 
+def _plain_array(values: Any, name: str) -> NDArray[Any]:
+    """Return the values as an ndarray; ValueError for masked entries and rows of different lengths."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise ValueError(f"{name} has masked entries; fill or drop them first")
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"{name} must be an array of numbers ({error})") from error
+
+
 def _real(array: NDArray[Any], name: str) -> NDArray[Any]:
     """Return the array as native float32 or float64, itself where it is one."""
     kind = array.dtype.kind
@@ -120,7 +134,7 @@ def _real(array: NDArray[Any], name: str) -> NDArray[Any]:
 
 def numbers(values: ArrayLike, name: str, size: int | None = None) -> Vector:
     """Return a contiguous float64 array of shape (size,) of finite numbers of magnitude at most 1e150."""
-    array = np.asarray(values)
+    array = _plain_array(values, name)
     if array.ndim != 1:
         raise ValueError(f"{name} must be one-dimensional, got shape {array.shape}")
     if size is not None and array.shape[0] != size:
@@ -152,7 +166,7 @@ def weights(values: ArrayLike | None, size: int, name: str = "sample_weight") ->
 
 def point(w: ArrayLike, dim: int, name: str = "w") -> Vector:
     """Return a contiguous float64 vector of length dim; its values are not looked at."""
-    vector = np.ascontiguousarray(w, dtype=np.float64)
+    vector = doubles(w, name)
     if vector.shape != (dim,):
         raise ValueError(f"{name} must have shape ({dim},), got shape {vector.shape}")
     return vector
@@ -160,20 +174,48 @@ def point(w: ArrayLike, dim: int, name: str = "w") -> Vector:
 
 def table(values: ArrayLike, shape: tuple[int, ...], name: str) -> Vector:
     """Return a contiguous float64 array of the given shape; its values are not looked at."""
-    array = np.ascontiguousarray(values, dtype=np.float64)
+    array = doubles(values, name)
     if array.shape != shape:
         raise ValueError(f"{name} must have shape {shape}, got shape {array.shape}")
     return array
+
+
+def doubles(values: ArrayLike, name: str) -> Vector:
+    """Return real numbers of any shape as a contiguous float64 array; their values are not looked at."""
+    array = _plain_array(values, name)
+    if array.dtype != np.float64:
+        array = _real(array, name)
+    return np.asarray(array, dtype=np.float64, order="C")
+
+
+def number(value: Any, name: str) -> float:
+    """Return a real number as a float, NaN and infinity included; TypeError for anything else."""
+    if isinstance(value, numbers_abc.Real) or (isinstance(value, np.ndarray) and value.ndim == 0):
+        try:
+            return float(value)
+        except (TypeError, ValueError, OverflowError):
+            pass
+    raise TypeError(f"{name} must be a number, got {value!r}")
+
+
+def count(value: Any, name: str, least: int = 0) -> int:
+    """Return an integer of at least `least`; TypeError for anything that is not an integer."""
+    if isinstance(value, bool | np.bool_) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} must be an integer, got {value!r}")
+    whole = operator.index(value)
+    if whole < least:
+        raise ValueError(f"{name} must be at least {least}, got {whole}")
+    return whole
 
 
 def index_array(index: ArrayLike | None) -> NDArray[np.int64] | None:
     """Return sample numbers as a contiguous int64 vector; None stays None (all samples). The core checks their range."""
     if index is None:
         return None
-    array = np.asarray(index)
+    array = _plain_array(index, "index")
     if array.ndim != 1:
         raise ValueError(f"index must be one-dimensional, got shape {array.shape}")
-    if array.dtype.kind not in "iu" and array.size:
+    if array.dtype.kind not in "iu" and (array.size or array.dtype.kind not in "f"):
         raise TypeError(f"index must hold sample numbers, got dtype {array.dtype}")
     return np.ascontiguousarray(array, dtype=np.int64)
 
@@ -197,7 +239,7 @@ def output(out: NDArray[np.float64] | None, shape: tuple[int, ...]) -> Vector:
 def _real_array(value: Any, name: str) -> NDArray[Any]:
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"{name} must not be a masked array; fill or drop the masked entries first")
-    array = np.asarray(value)
+    array = _plain_array(value, name)
     if array.dtype.kind == "O":
         try:
             array = array.astype(np.float64)
@@ -211,6 +253,11 @@ def _real_array(value: Any, name: str) -> NDArray[Any]:
 def _plain(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
     """Return the numbers as an exact, contiguous, aligned, native ndarray; no copy if they are one already."""
     return np.require(array, dtype=dtype, requirements=["C", "A"]).view(np.ndarray)
+
+
+def labels(values: Any, name: str) -> NDArray[Any]:
+    """Return the labels of groups as an array of any shape and dtype."""
+    return _plain_array(values, name)
 
 
 def losses(values: ArrayLike, name: str = "losses") -> tuple[NDArray[Any], np.dtype[Any] | None]:

@@ -161,6 +161,7 @@ def _fenchel_gap(model: LinearModel, w: Vector, q: Vector, s: Vector, losses: Ve
     return float(np.sum(q * np.maximum(bracket, 0.0)))
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def _regulariser_gap(problem: Robust, w: Vector, v: Vector, domain: Domain | None) -> float:
     """``r(w) + r^*(-v) + v.w`` over the penalised coordinates, r the l2 term, domain and prox term together."""
     if domain is None:
@@ -172,6 +173,7 @@ def _regulariser_gap(problem: Robust, w: Vector, v: Vector, domain: Domain | Non
     return max(r + float(domain.conjugate(-v, problem.l2)) + float(v @ w), 0.0)
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def _dual_scaling(domain: Domain | None, l2: float, v: Vector) -> float:
     """Factor c <= 1 that makes ``r^*(-c v)`` finite where a prox term alone bounds v (an l1 term without l2)."""
     if domain is None or math.isfinite(domain.conjugate(-v, l2)):

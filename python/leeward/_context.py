@@ -131,6 +131,7 @@ class RunContext:
         """value (of the problem) plus the prox term at w."""
         return value if self.domain is None else value + self.domain.value(w[: self.problem.penalised])
 
+    @np.errstate(over="ignore")
     def gradient_norm(self, w: Vector, gradient: Vector) -> float:
         """Norm of the gradient, or of the gradient mapping ``w - prox(w - gradient)`` when there is a domain."""
         if self.domain is None:

@@ -30,6 +30,7 @@ _FIRST = 0.1  # first strength in units of the spread of the losses
 _SHARE = 0.3  # part of the allowed gap that the smoothing error may take
 
 
+@np.errstate(over="ignore")
 def first_strength(evaluation: Evaluation) -> float:
     """A tenth of the weighted standard deviation of the losses (of their size when they are all equal)."""
     losses = evaluation.losses

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from leeward import _arrays
+
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
@@ -344,7 +346,7 @@ def norm2(v: Vector) -> float:
 
 
 def _bound(name: str, value: Any) -> Vector:
-    array = np.array(value, dtype=np.float64)
+    array = _arrays.doubles(value, name).copy()
     if array.ndim > 1:
         raise ValueError(f"{name} must be a number or a vector, got shape {array.shape}")
     if np.isnan(array).any():
@@ -356,12 +358,12 @@ def _bound(name: str, value: Any) -> Vector:
 
 
 def _positive(name: str, value: float) -> None:
-    if not (np.isfinite(value) and value > 0):
+    if not (np.isfinite(_arrays.number(value, name)) and value > 0):
         raise ValueError(f"{name} must be positive and finite, got {value}")
 
 
 def _not_negative(name: str, value: float) -> None:
-    if not (np.isfinite(value) and value >= 0):
+    if not (np.isfinite(_arrays.number(value, name)) and value >= 0):
         raise ValueError(f"{name} must be finite and at least 0, got {value}")
 
 

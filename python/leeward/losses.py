@@ -74,7 +74,7 @@ class Loss:
 
         The envelope of an envelope adds the parameters. Its conjugate is ``l*(s) + mu s^2 / 2``.
         """
-        if not (np.isfinite(mu) and mu > 0):
+        if not (np.isfinite(_arrays.number(mu, "mu")) and mu > 0):
             raise ValueError(f"mu must be positive and finite, got {mu}")
         return self
 
@@ -90,7 +90,7 @@ class _Kinked(Loss):
     smoothing: float = field(default=0.0, kw_only=True)
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.smoothing) and self.smoothing >= 0):
+        if not (np.isfinite(_arrays.number(self.smoothing, "smoothing")) and self.smoothing >= 0):
             raise ValueError(f"smoothing must be finite and not negative, got {self.smoothing}")
 
     @property
@@ -154,7 +154,7 @@ class Huber(Loss):
     name: ClassVar[str] = "huber"
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.delta) and self.delta > 0):
+        if not (np.isfinite(_arrays.number(self.delta, "delta")) and self.delta > 0):
             raise ValueError(f"delta must be positive and finite, got {self.delta}")
 
     @property

@@ -168,7 +168,8 @@ class Robust:
         solution, weights = self.weigh(losses, threads=threads)
         gradient = self._oracle.gradient(w, weights, threads=threads)
         if self.l2:
-            gradient[: self.penalised] += self.l2 * w[: self.penalised]
+            with np.errstate(over="ignore"):
+                gradient[: self.penalised] += self.l2 * w[: self.penalised]
         return Evaluation(float(solution.value) + self._l2_term(w), gradient, losses, weights, solution)
 
     def weigh(
@@ -231,7 +232,8 @@ class Robust:
         if not self.l2:
             return 0.0
         coef = w[: self.penalised]
-        return 0.5 * self.l2 * float(coef @ coef)
+        with np.errstate(over="ignore"):  # infinite where it must be
+            return 0.5 * self.l2 * float(coef @ coef)
 
     def __repr__(self) -> str:
         groups = "" if self._groups is None else f", groups={self._groups.count} groups"
@@ -242,7 +244,7 @@ class _Groups:
     """Samples cut into groups: means of losses within a group, and a group's weight spread over its samples."""
 
     def __init__(self, labels: ArrayLike, size: int, base: NDArray[np.float64] | None) -> None:
-        array = np.asarray(labels)
+        array = _arrays.labels(labels, "groups")
         if array.shape != (size,):
             raise ValueError(f"groups must have shape ({size},), one label a sample, got {array.shape}")
         if not (np.issubdtype(array.dtype, np.integer) or array.dtype == np.bool_):

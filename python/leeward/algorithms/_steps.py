@@ -110,6 +110,7 @@ def scaling(problem: Robust, domain: Domain | None) -> Vector | None:
     return metric
 
 
+@np.errstate(over="ignore")
 def _square(v: Vector, metric: Vector | None) -> float:
     """|v|^2 in the metric of moves: the fall of a linear function over a unit step."""
     return float(v @ v) if metric is None else float(v @ (metric * v))

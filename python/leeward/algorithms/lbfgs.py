@@ -232,5 +232,6 @@ class _Run:
         return math.inf if gap is None else gap
 
 
+@np.errstate(over="ignore")
 def _norm(v: Vector) -> float:
     return float(np.sqrt(v @ v))

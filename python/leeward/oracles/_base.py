@@ -137,6 +137,7 @@ class Oracle:
 
 def strength(l2: float) -> float:
     """Return the l2 strength, checked."""
-    if not (np.isfinite(l2) and l2 >= 0):
+    value = _arrays.number(l2, "l2")
+    if not (np.isfinite(value) and value >= 0):
         raise ValueError(f"l2 must be finite and not negative, got {l2}")
-    return float(l2)
+    return value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -84,9 +83,9 @@ class FunctionOracle(Oracle):
         for function, name in ((losses, "losses"), (gradient, "gradient")):
             if not callable(function):
                 raise TypeError(f"{name} must be callable, got {type(function).__name__}")
-        n, d = _positive(size, "size"), _positive(dim, "dim")
-        leading = d if penalised is None else operator.index(penalised)
-        if not 0 <= leading <= d:
+        n, d = _arrays.count(size, "size", 1), _arrays.count(dim, "dim", 1)
+        leading = d if penalised is None else _arrays.count(penalised, "penalised")
+        if leading > d:
             raise ValueError(f"penalised must be in [0, {d}], got {penalised}")
         self._threads = 0
         self.l2 = strength(l2)
@@ -106,13 +105,6 @@ class FunctionOracle(Oracle):
 
 def _rebuild(losses: Any, gradient: Any, size: int, dim: int, settings: dict[str, Any]) -> FunctionOracle:
     return FunctionOracle(losses, gradient, size, dim, **settings)
-
-
-def _positive(value: int, name: str) -> int:
-    count = operator.index(value)
-    if count < 1:
-        raise ValueError(f"{name} must be at least 1, got {value}")
-    return count
 
 
 class _Pullbacks:

@@ -217,9 +217,9 @@ class LinearModel(Oracle):
         self._core.smoothness(out, self._thread_count(threads))
         return out
 
-    def rows(self, index: ArrayLike) -> Vector:
-        """Return some rows of X as a dense float64 array (m, d)."""
-        chosen = _arrays.index_array(index)
+    def rows(self, index: ArrayLike | None = None) -> Vector:
+        """Return some rows of X, all by default, as a dense float64 array (m, d)."""
+        chosen = _arrays.index_array(np.arange(self.size) if index is None else index)
         assert chosen is not None
         out = np.empty((chosen.shape[0], self.n_features))
         self._matrix.rows(chosen, out)

@@ -201,8 +201,8 @@ class CressieRead(_PenaltyOrRadius):
 
     Parameters
     ----------
-    k : float in (1, inf)
-        The order.
+    k : float in (1, 10]
+        The order. Weights of orders past 10 are almost steps, which doubles cannot find to their last digits.
     penalty : float in (0, inf), optional
         lam, in units of the losses.
     radius : float in [0, inf), optional
@@ -224,7 +224,7 @@ class CressieRead(_PenaltyOrRadius):
     k: float
 
     def __init__(self, k: float, penalty: float | None = None, radius: float | None = None) -> None:
-        k = number_in("k", k, 1.0, math.inf, "(1, inf)")
+        k = number_in("k", k, 1.0, 10.0, "(1, 10]")
         penalty, radius = self._check(penalty, radius)
         self._set(_core.make_cressie_read(k, _unused(penalty), _unused(radius)), k, penalty, radius)
 
