@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from reference.arguments import LOSSES, Arguments
 
 import leeward as lw
+from reference.arguments import LOSSES, Arguments
 
 CALLS = 10_000
 # Words of NumPy, pybind11 or the interpreter that name no argument of the call.
@@ -27,7 +26,8 @@ EXPECTED = (ValueError, TypeError, IndexError, OverflowError, MemoryError, lw.Le
 
 
 def length(index: Any) -> int:
-    return len(index) if hasattr(index, "__len__") and not isinstance(index, np.ndarray | dict) else np.size(index) or 1
+    """A length for what goes with an index, whatever the index is."""
+    return len(index) if isinstance(index, np.ndarray) and index.ndim == 1 else 3
 
 
 def call_risk(a: Arguments) -> None:
@@ -119,7 +119,9 @@ def call_minimize(a: Arguments) -> None:
         None if a.maybe(0.6) else a.array(oracle.dim),
         a.algorithm(),
         domain=a.domain(oracle.penalised),
-        max_passes=a.rng.choice([1, 2.5, 0.3, 5, 1e-9, np.float32(0.5)] if a.maybe(0.95) else [0, -1, np.nan, "two", True]),
+        max_passes=a.rng.choice(
+            [1, 2.5, 0.3, 5, 1e-9, np.float32(0.5)] if a.maybe(0.95) else [0, -1, np.nan, "two", True]
+        ),
         tol=a.number(None, 1e-3, 0.0),
         seed=a.number(0, 7),
         trace=a.number("pass", "step", 3, None),
@@ -128,7 +130,7 @@ def call_minimize(a: Arguments) -> None:
     )
     assert isinstance(result.status, lw.Status)
     assert np.isfinite(result.x).all()
-    assert np.isfinite(result.fun)
+    assert np.isfinite(result.fun) or result.status is lw.Status.NON_FINITE
 
 
 def call_draws(a: Arguments) -> None:
@@ -146,7 +148,7 @@ KINDS = [(call_risk, 4), (call_model, 6), (call_user_oracle, 2), (call_minimize,
 
 @pytest.mark.parametrize("block", range(10))
 def test_any_arguments_give_an_answer_or_an_error_in_words(block: int, capfd: pytest.CaptureFixture[str]) -> None:
-    outcome: Counter[str] = Counter()
+    answered, refused = 0, []
     kinds, shares = zip(*KINDS, strict=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", lw.ConvergenceWarning)
@@ -155,15 +157,15 @@ def test_any_arguments_give_an_answer_or_an_error_in_words(block: int, capfd: py
             kind = a.rng.choices(kinds, shares)[0]
             try:
                 kind(a)
-                outcome["answered"] += 1
+                answered += 1
             except EXPECTED as error:
-                words = str(error)
-                assert len(words.split()) >= 4 and not UNKIND.search(words), f"call {k} ({kind.__name__}): {error!r} says too little"
-                outcome["refused"] += 1
+                refused.append((k, kind.__name__, repr(error), str(error)))
             except BaseException as error:
                 error.add_note(f"call {k} ({kind.__name__})")
                 raise
-    assert outcome["answered"] > CALLS / 40
-    assert outcome["refused"] > CALLS / 40
+    poor = [(k, name, text) for k, name, text, words in refused if len(words.split()) < 4 or UNKIND.search(words)]
+    assert poor == []
+    assert answered > CALLS / 40
+    assert len(refused) > CALLS / 40
     captured = capfd.readouterr()
     assert (captured.out, captured.err) == ("", "")

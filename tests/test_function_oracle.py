@@ -141,7 +141,7 @@ def test_numbers_of_any_real_kind_are_taken():
         ({"losses": 3}, TypeError, "losses must be callable, got int"),
         ({"gradient": None}, TypeError, "gradient must be callable, got NoneType"),
         ({"size": 0}, ValueError, "size must be at least 1, got 0"),
-        ({"dim": 2.5}, TypeError, "float"),
+        ({"dim": 2.5}, TypeError, "dim must be an integer, got 2.5"),
         ({"penalised": 4}, ValueError, r"penalised must be in \[0, 3\], got 4"),
         ({"l2": -1}, ValueError, "l2 must be finite and not negative, got -1"),
         ({"sample_weight": np.ones(3)}, ValueError, r"sample_weight must have shape \(40,\), got shape \(3,\)"),

@@ -315,6 +315,7 @@ class ElasticNet(_Scalar):
     def prox(self, v: Vector, step: float = 1.0) -> Vector:
         return np.copysign(np.maximum(np.abs(v) - step * self.l1, 0.0), v) / (1.0 + step * self.l2)
 
+    @np.errstate(over="ignore")
     def value(self, w: Vector) -> float:
         return self.l1 * float(np.abs(w).sum()) + 0.5 * self.l2 * float(w @ w)
 

@@ -23,7 +23,25 @@ LOSSES = [
     lw.losses.Poisson(),
 ]
 DTYPES = ["f4", "f2", ">f8", ">f4", "i8", ">i4", "u1", "?", "g", "c16", "O", "U5", "S3", "M8[s]", "V8"]
-NUMBERS = [0, 1, -1, 2.5, 1e-320, 1e-12, 1e12, 1e150, 1e300, -1e300, np.nan, np.inf, -np.inf, True, 2**31, 2**63, 10**30]
+NUMBERS = [
+    0,
+    1,
+    -1,
+    2.5,
+    1e-320,
+    1e-12,
+    1e12,
+    1e150,
+    1e300,
+    -1e300,
+    np.nan,
+    np.inf,
+    -np.inf,
+    True,
+    2**31,
+    2**63,
+    10**30,
+]
 THINGS = [None, "two", b"x", (), [], {}, object(), [[1.0], [1.0, 2.0]], np.array(3.0), range(4), 1j, np.float32(0.5)]
 THREADS: list[Any] = [0, -1, 10**6, 2.0, "two", True, np.nan]
 
