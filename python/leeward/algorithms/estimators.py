@@ -64,8 +64,10 @@ class Minibatch(Estimator):
     def __post_init__(self) -> None:
         if isinstance(self.n, bool) or not isinstance(self.n, int | np.integer):
             raise TypeError(f"n must be an integer, got {self.n!r}")
-        if not 1 <= self.n < 2**31:
-            raise ValueError(f"n must be at least 1 and below 2**31, got {self.n}")
+        if self.n < 1:
+            raise ValueError(f"n must be at least 1, got {self.n}")
+        if self.n >= 2**31:
+            raise ValueError(f"n must be below 2**31, got {self.n}")
         if not isinstance(self.replace, bool | np.bool_):
             raise TypeError(f"replace must be True or False, got {self.replace!r}")
 
