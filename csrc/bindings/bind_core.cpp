@@ -1,4 +1,6 @@
 // Threads, SIMD level, real functions, sums: what the floors offer to tests, to `leeward info` and to teaching.
+#include <optional>
+
 #include "call.hpp"
 #include "leeward/core/check.hpp"
 #include "leeward/core/real_arrays.hpp"
@@ -7,6 +9,8 @@
 
 namespace leeward::python {
 namespace {
+
+constexpr std::int64_t kHoldGil = 16384;  // below this many numbers releasing the GIL costs as much as the work
 
 using Map = void (*)(const double*, std::int64_t, double*);
 
@@ -33,7 +37,7 @@ void bind_passes(py::module_& m) {
   m.def(
       "sum",
       [](const Array& x, int threads) {
-        Resources use = call_resources(threads);
+        CallResources use(threads);
         const T* data = x.data();
         const std::int64_t n = x.size();
         const py::gil_scoped_release release;
@@ -41,13 +45,26 @@ void bind_passes(py::module_& m) {
       },
       py::arg("x").noconvert(), py::arg("threads") = 0, "Sum in double by fixed lanes and a fixed tree over blocks.");
   m.def(
+      "dot",
+      [](const Array& x, const Doubles& y, int threads) {
+        const double* other = input(y, x.size(), "y");
+        CallResources use(threads);
+        const T* data = x.data();
+        const std::int64_t n = x.size();
+        std::optional<py::gil_scoped_release> release;
+        if (n >= kHoldGil) release.emplace();
+        return dot(data, other, n, use);
+      },
+      py::arg("x").noconvert(), py::arg("y").noconvert(), py::arg("threads") = 0,
+      "sum x y in double by fixed lanes and a fixed tree over blocks.");
+  m.def(
       "first_non_finite",
       [](const Array& x, int threads) {
         const T* data = x.data();
         const std::int64_t n = x.size();
-        const int workers = resolve_threads(threads);
+        const CallResources use(threads);
         const py::gil_scoped_release release;
-        return first_non_finite(data, n, workers);
+        return first_non_finite(data, n, use);
       },
       py::arg("x").noconvert(), py::arg("threads") = 0, "Position of the first infinite or NaN element, or -1.");
 }

@@ -11,7 +11,6 @@
 #include "leeward/descent/driver.hpp"
 #include "leeward/descent/sgd.hpp"
 #include "leeward/estimator/minibatch.hpp"
-#include "py_monitor.hpp"
 
 namespace leeward::python {
 namespace {
@@ -41,9 +40,7 @@ py::tuple direction(Estimator& estimator, const Doubles& w, std::uint64_t step, 
   const double* const at = input(w, estimator.dim(), "w");
   py::array_t<double> out(estimator.dim());
   double* const to = out.mutable_data();
-  PyMonitor monitor;
-  Resources use = call_resources(threads);
-  use.monitor = &monitor;
+  CallResources use(threads);
   Estimate e;
   {
     const py::gil_scoped_release release;
@@ -77,9 +74,7 @@ std::unique_ptr<Descent> make_descent(std::shared_ptr<Estimator> estimator, cons
 }
 
 bool advance(Descent& descent, std::int64_t steps, double seconds, int threads) {
-  PyMonitor monitor;
-  Resources use = call_resources(threads);
-  use.monitor = &monitor;
+  CallResources use(threads);
   const py::gil_scoped_release release;
   return descent.advance(steps, seconds, use);
 }

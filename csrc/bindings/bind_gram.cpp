@@ -2,9 +2,8 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "common.hpp"
+#include "call.hpp"
 #include "leeward/core/gram.hpp"
-#include "leeward/core/parallel.hpp"
 
 namespace leeward::python {
 namespace {
@@ -18,11 +17,9 @@ Array gram(const Array& rows, const Array& weights, bool ones, int threads) {
   Array out({dim, dim});
   const DenseView<double> view{rows.data(), rows.shape(0), rows.shape(1), rows.shape(1)};
   double* result = out.mutable_data();
-  const int resolved = resolve_threads(threads);
+  CallResources use(threads);
   {
-    py::gil_scoped_release release;
-    Workspace workspace;
-    Resources use{workspace, resolved, nullptr};
+    const py::gil_scoped_release release;
     weighted_gram(view, weights.data(), ones, result, use);
   }
   return out;

@@ -35,7 +35,7 @@ void losses(const Oracle& oracle, const Doubles& w, const OptionalIndex& index, 
   const double* const at = input(w, oracle.dim(), "w");
   const Batch batch = batch_of(index, oracle.size());
   double* const to = output(out, batch.size, "out");
-  Resources use = call_resources(threads);
+  CallResources use(threads);
   const py::gil_scoped_release release;
   oracle.losses(at, batch, to, use);
 }
@@ -46,7 +46,7 @@ void gradient(const Oracle& oracle, const Doubles& w, const Doubles& weights, co
   const Batch batch = batch_of(index, oracle.size());
   const double* const scale = input(weights, batch.size, "weights");
   double* const to = output(out, oracle.dim(), "out");
-  Resources use = call_resources(threads);
+  CallResources use(threads);
   const py::gil_scoped_release release;
   oracle.gradient(at, batch, scale, to, use);
 }
@@ -100,7 +100,7 @@ Matrix make_csr_matrix(const py::array& data, const py::array& indices, const In
 // (row, column) of the first entry that is not a number of magnitude <= limit, or None.
 py::object first_bad(const Matrix& matrix, double limit, int threads) {
   const LinearMatrix& x = *matrix.rows;
-  const Resources use = call_resources(threads);
+  const CallResources use(threads);
   const RowTiles tiles = RowTiles::make(x.rows(), x, 1, 0);
   std::vector<std::int64_t> rows(static_cast<std::size_t>(tiles.tasks), -1);
   {
@@ -108,7 +108,8 @@ py::object first_bad(const Matrix& matrix, double limit, int threads) {
     parallel_blocks(tiles.tasks, use.threads, [&](std::int64_t task) {
       const std::int64_t last = std::min(x.rows(), tiles.first_row(tiles.first_tile(task + 1)));
       std::int64_t i = tiles.first_row(tiles.first_tile(task));
-      while (i < last && x.first_bad(i, limit) < 0) ++i;
+      while (i < last && x.first_bad(i, limit) < 0)
+        if (++i % 64 == 0) use.poll();
       if (i < last) rows[static_cast<std::size_t>(task)] = i;
     });
   }
@@ -121,7 +122,7 @@ void matrix_scores(const Matrix& matrix, const Doubles& w, std::int64_t outputs,
   const LinearMatrix& x = *matrix.rows;
   const double* const at = input(w, outputs * (x.cols() + (intercept ? 1 : 0)), "w");
   double* const to = output(out, x.rows() * outputs, "out");
-  Resources use = call_resources(threads);
+  CallResources use(threads);
   const py::gil_scoped_release release;
   linear_scores(x, at, outputs, intercept, {nullptr, x.rows()}, to, use);
 }
@@ -159,7 +160,7 @@ void per_output(const LinearOracle& oracle, const Doubles& w, const OptionalInde
   const double* const at = input(w, oracle.dim(), "w");
   const Batch batch = batch_of(index, oracle.size());
   double* const to = output(out, batch.size * oracle.outputs(), "out");
-  Resources use = call_resources(threads);
+  CallResources use(threads);
   const py::gil_scoped_release release;
   (oracle.*what)(at, batch, to, use);
 }
@@ -167,7 +168,7 @@ void per_output(const LinearOracle& oracle, const Doubles& w, const OptionalInde
 void adjoint(const LinearOracle& oracle, const Doubles& v, Doubles& out, int threads) {
   const double* const from = input(v, oracle.size() * oracle.outputs(), "v");
   double* const to = output(out, oracle.dim(), "out");
-  Resources use = call_resources(threads);
+  CallResources use(threads);
   const py::gil_scoped_release release;
   oracle.adjoint(from, to, use);
 }
@@ -175,14 +176,14 @@ void adjoint(const LinearOracle& oracle, const Doubles& v, Doubles& out, int thr
 void conjugate(const LinearOracle& oracle, const Doubles& s, Doubles& out, int threads) {
   const double* const from = input(s, oracle.size() * oracle.outputs(), "s");
   double* const to = output(out, oracle.size(), "out");
-  Resources use = call_resources(threads);
+  CallResources use(threads);
   const py::gil_scoped_release release;
   oracle.conjugate(from, to, use);
 }
 
 void smoothness(const LinearOracle& oracle, Doubles& out, int threads) {
   double* const to = output(out, oracle.size(), "out");
-  Resources use = call_resources(threads);
+  CallResources use(threads);
   const py::gil_scoped_release release;
   oracle.smoothness(to, use);
 }

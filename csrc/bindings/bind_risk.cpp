@@ -8,6 +8,7 @@
 #include "common.hpp"
 #include "leeward/core/parallel.hpp"
 #include "leeward/risk/factories.hpp"
+#include "py_monitor.hpp"
 
 namespace leeward::python {
 namespace {
@@ -15,7 +16,6 @@ namespace {
 constexpr std::int64_t kHoldGil = 4096;          // below this many losses the GIL is kept: releasing costs as much as the work
 constexpr std::int64_t kSerial = 65536;          // below this many losses one thread is used
 constexpr std::int64_t kRowsTogether = 16384;    // losses in a block of rows
-constexpr std::int64_t kPollEvery = 1 << 23;     // losses solved between two looks at the signals
 constexpr std::size_t kKeepBytes = std::size_t{512} << 20;
 
 Workspace& thread_workspace() {
@@ -28,14 +28,6 @@ struct WorkspaceLease {
   Workspace& workspace = thread_workspace();
   ~WorkspaceLease() {
     if (workspace.capacity() > kKeepBytes) workspace.release();
-  }
-};
-
-class SignalMonitor final : public Monitor {
- protected:
-  void check() override {
-    const py::gil_scoped_acquire hold;
-    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
   }
 };
 
@@ -94,25 +86,22 @@ struct RowSolver {
 
  private:
   void one_by_one(Workspace& workspace, bool small) const {
-    SignalMonitor monitor;
+    PyMonitor monitor;
     Resources use{workspace, call.size >= kSerial ? call.threads : 1, small ? nullptr : &monitor};
     for (std::int64_t i = 0; i < call.rows; ++i) row(i, use);
   }
 
   void together() const {
-    SignalMonitor monitor;
+    PyMonitor monitor;
     const std::int64_t per_block = std::max<std::int64_t>(1, kRowsTogether / call.size);
-    const std::int64_t per_group = std::max<std::int64_t>(per_block, kPollEvery / call.size / per_block * per_block);
-    for (std::int64_t first = 0; first < call.rows; first += per_group) {
-      const std::int64_t last = std::min(call.rows, first + per_group);
-      const std::int64_t blocks = (last - first + per_block - 1) / per_block;
-      parallel_blocks(blocks, (last - first) * call.size < kSerial ? 1 : call.threads, [&](std::int64_t b) {
-        Resources use{thread_workspace(), 1, nullptr};
-        const std::int64_t begin = first + b * per_block, end = std::min(last, begin + per_block);
-        for (std::int64_t i = begin; i < end; ++i) row(i, use);
-      });
-      if (call.rows * call.size >= kHoldGil) monitor.poll();
-    }
+    const std::int64_t blocks = (call.rows + per_block - 1) / per_block;
+    const bool small = call.rows * call.size < kHoldGil;
+    parallel_blocks(blocks, call.rows * call.size < kSerial ? 1 : call.threads, [&](std::int64_t b) {
+      if (!small) monitor.poll();
+      Resources use{thread_workspace(), 1, nullptr};
+      const std::int64_t begin = b * per_block, end = std::min(call.rows, begin + per_block);
+      for (std::int64_t i = begin; i < end; ++i) row(i, use);
+    });
   }
 
   // Names the first invalid entry in C order, whichever row was looked at first.

@@ -6,6 +6,7 @@
 #include "common.hpp"
 #include "leeward/core/parallel.hpp"
 #include "leeward/core/resources.hpp"
+#include "py_monitor.hpp"
 
 namespace leeward::python {
 
@@ -18,8 +19,16 @@ inline Workspace& thread_workspace() {
   return workspace;
 }
 
-// threads: 0 means the default.
-inline Resources call_resources(int threads) { return {thread_workspace(), resolve_threads(threads), nullptr}; }
+// Resources of one call, which Ctrl-C can end. threads: 0 means the default.
+class CallResources : public Resources {
+ public:
+  explicit CallResources(int request) : Resources{thread_workspace(), resolve_threads(request)} { monitor = &signals_; }
+  CallResources(const CallResources&) = delete;
+  CallResources& operator=(const CallResources&) = delete;
+
+ private:
+  PyMonitor signals_;
+};
 
 inline std::string shape_of(const py::array& a) { return py::str(a.attr("shape")); }
 

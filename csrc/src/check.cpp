@@ -32,10 +32,11 @@ LEEWARD_CLONES bool block_is_finite(const float* x, std::int64_t n) { return all
 }  // namespace
 
 template <class T>
-std::int64_t first_non_finite(const T* x, std::int64_t n, int threads) {
+std::int64_t first_non_finite(const T* x, std::int64_t n, const Resources& use) {
   const std::int64_t blocks = block_count(n);
   std::atomic<std::int64_t> first{blocks};  // the first block with an offender
-  parallel_blocks(blocks, n < kSerial ? 1 : threads, [&](std::int64_t b) {
+  parallel_blocks(blocks, n < kSerial ? 1 : use.threads, [&](std::int64_t b) {
+    use.glance();
     if (b >= first.load(std::memory_order_relaxed)) return;
     const std::int64_t begin = b * kBlock;
     if (block_is_finite(x + begin, n - begin < kBlock ? n - begin : kBlock)) return;
@@ -48,7 +49,7 @@ std::int64_t first_non_finite(const T* x, std::int64_t n, int threads) {
   return -1;
 }
 
-template std::int64_t first_non_finite<float>(const float*, std::int64_t, int);
-template std::int64_t first_non_finite<double>(const double*, std::int64_t, int);
+template std::int64_t first_non_finite<float>(const float*, std::int64_t, const Resources&);
+template std::int64_t first_non_finite<double>(const double*, std::int64_t, const Resources&);
 
 }  // namespace leeward

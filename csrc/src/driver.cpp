@@ -27,7 +27,7 @@ bool Descent::advance(std::int64_t steps, double seconds, Resources& use) {
   const double* metric = settings_.metric.empty() ? nullptr : settings_.metric.data();
   double* g = direction_.data();
   for (std::int64_t i = 0; i < steps; ++i) {
-    if (use.monitor != nullptr) use.monitor->poll();
+    use.poll();
     const std::int64_t t = t_ - origin_;
     const double* w = update_->query(t);
     const Estimate e = estimator_->direction(w, static_cast<std::uint64_t>(t_), g, use);

@@ -125,7 +125,7 @@ void weighted_gram(DenseView<double> rows, const double* weights, bool ones, dou
   for (std::int64_t first = 0; first < rows.rows; first += kChunk) {
     const std::int64_t count = std::min(kChunk, rows.rows - first);
     const int threads = width * width * count > 4000000 ? use.threads : 1;
-    if (use.monitor) use.monitor->poll();
+    use.poll();
     parallel_blocks(block_count(count, kPanel), threads, [&](std::int64_t b) {
       const std::int64_t at = b * kPanel, part = std::min(kPanel, count - at);
       pack(rows, weights, ones, first + at, part, width, plain + at * width, scaled + at * width);

@@ -93,6 +93,7 @@ void sum_weighted(const LinearMatrix& matrix, std::int64_t outputs, bool interce
     double* const g = partial + task * apart;
     std::fill(g, g + dim, 0.0);
     for (std::int64_t j = t.first_tile(task); j < t.first_tile(task + 1); ++j) {
+      use.poll();
       const WeightedRows tile = make(t.first_row(j), t.rows_of(j), s);
       for (std::int64_t c = 0; c < outputs; ++c) {
         matrix.add_rows(tile.rows, tile.r + c, outputs, g + c * cols);
@@ -131,9 +132,12 @@ Chosen choose(Batch batch, std::int64_t first, std::int64_t count, const double*
 
 // Calls f(first, count) for the tiles of a pass that writes to its own rows only.
 template <class F>
-void for_tiles(const RowTiles& t, int threads, const F& f) {
-  parallel_blocks(t.tasks, threads, [&](std::int64_t task) {
-    for (std::int64_t j = t.first_tile(task); j < t.first_tile(task + 1); ++j) f(task, t.first_row(j), t.rows_of(j));
+void for_tiles(const RowTiles& t, const Resources& use, const F& f) {
+  parallel_blocks(t.tasks, use.threads, [&](std::int64_t task) {
+    for (std::int64_t j = t.first_tile(task); j < t.first_tile(task + 1); ++j) {
+      use.poll();
+      f(task, t.first_row(j), t.rows_of(j));
+    }
   });
 }
 
@@ -142,7 +146,7 @@ void for_tiles(const RowTiles& t, int threads, const F& f) {
 void linear_scores(const LinearMatrix& matrix, const double* w, std::int64_t outputs, bool intercept, Batch batch,
                    double* out, Resources& use) {
   const RowTiles t = RowTiles::make(batch.size, matrix, outputs, 0);
-  for_tiles(t, use.threads, [&](std::int64_t, std::int64_t first, std::int64_t count) {
+  for_tiles(t, use, [&](std::int64_t, std::int64_t first, std::int64_t count) {
     scores_of_rows(matrix, w, outputs, intercept, rows_of(batch, first, count), out + first * outputs);
   });
 }
@@ -160,7 +164,7 @@ void LinearOracle::from_scores(const double* w, Batch batch, std::int64_t width,
   const Workspace::Scope scope(use.workspace);
   const std::int64_t own = Scratch::doubles(t.tile, outputs());
   double* const scratch = use.workspace.take<double>(t.tasks * own);
-  for_tiles(t, use.threads, [&](std::int64_t task, std::int64_t first, std::int64_t count) {
+  for_tiles(t, use, [&](std::int64_t task, std::int64_t first, std::int64_t count) {
     const Scratch s = Scratch::at(scratch + task * own, t.tile, outputs());
     const Rows rows = rows_of(batch, first, count);
     const double* z = known != nullptr ? known + first * outputs() : nullptr;
@@ -241,6 +245,7 @@ void LinearOracle::adjoint(const double* v, double* out, Resources& use) const {
 
 void LinearOracle::conjugate(const double* s, double* out, Resources& use) const {
   parallel_blocks(block_count(size()), use.threads, [&](std::int64_t b) {
+    use.poll();
     const std::int64_t first = b * kBlock, count = std::min(kBlock, size() - first);
     loss_conjugates(settings_.loss, {s + first * outputs(), settings_.labels + first, count, outputs()}, out + first);
   });
@@ -253,7 +258,7 @@ void LinearOracle::smoothness(double* out, Resources& use) const {
   const Workspace::Scope scope(use.workspace);
   double* const scratch = use.workspace.take<double>(t.tasks * matrix_->cols());
   std::fill(scratch, scratch + t.tasks * matrix_->cols(), 0.0);
-  for_tiles(t, use.threads, [&](std::int64_t task, std::int64_t first, std::int64_t count) {
+  for_tiles(t, use, [&](std::int64_t task, std::int64_t first, std::int64_t count) {
     for (std::int64_t i = first; i < first + count; ++i) {
       const double square = matrix_->squared_norm(i, scratch + task * matrix_->cols()) + (settings_.intercept ? 1.0 : 0.0);
       out[i] = square > 0.0 ? slope_constant * square : 0.0;

@@ -84,6 +84,7 @@ Extremes scan(const LossVector<T>& l, Resources& use) {
   const Workspace::Scope scope(use.workspace);
   auto* part = use.workspace.template take<Extremes>(blocks);
   parallel_blocks(blocks, use.threads, [&](std::int64_t b) {
+    use.glance();
     const std::int64_t first = b * kBlock;
     part[b] = Extremes{};
     block(first, l.size - first < kBlock ? l.size - first : kBlock, part + b);

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <functional>
 
+#include "leeward/core/watched.hpp"
 #include "leeward/risk/passes.hpp"
 #include "leeward/risk/sample.hpp"
 
@@ -17,10 +18,10 @@ struct Atom {
 };
 
 // The greatest v with sum of weights at or above v >= mass. Reorders the atoms.
-double select_atoms(Atom* first, Atom* last, double mass) {
+double select_atoms(Atom* first, Atom* last, double mass, const Resources& use) {
   while (last - first > 1) {
     Atom* middle = first + (last - first) / 2;
-    std::nth_element(first, middle, last, [](const Atom& a, const Atom& b) { return a.place > b.place; });
+    watched_nth_element(first, middle, last, [](const Atom& a, const Atom& b) { return a.place > b.place; }, use);
     double above = 0;
     for (Atom* a = first; a != middle; ++a) above += a->weight;
     if (above >= mass) {
@@ -36,10 +37,10 @@ double select_atoms(Atom* first, Atom* last, double mass) {
   return first->place;
 }
 
-double select_places(double* x, std::int64_t n, double mass) {
+double select_places(double* x, std::int64_t n, double mass, const Resources& use) {
   const double rank = std::ceil(mass);
   const std::int64_t k = rank < 1 ? 1 : (rank > static_cast<double>(n) ? n : static_cast<std::int64_t>(rank));
-  std::nth_element(x, x + (k - 1), x + n, std::greater<>());
+  watched_nth_element(x, x + (k - 1), x + n, std::greater<>(), use);
   return x[k - 1];
 }
 
@@ -51,7 +52,7 @@ double select_all(const Frame<T>& f, double mass, Resources& use) {
     double* x = use.workspace.template take<double>(f.size);
     const auto in = reader_at<T, false>(f, 0);
     for (std::int64_t i = 0; i < f.size; ++i) x[i] = in.place(i);
-    return select_places(x, f.size, mass);
+    return select_places(x, f.size, mass, use);
   }
   Atom* atoms = use.workspace.template take<Atom>(f.size);
   const auto in = reader_at<T, true>(f, 0);
@@ -60,7 +61,7 @@ double select_all(const Frame<T>& f, double mass, Resources& use) {
     const Atom a{in.place(i), in.weight(i)};
     if (a.weight > 0) atoms[n++] = a;
   }
-  return select_atoms(atoms, atoms + n, mass);
+  return select_atoms(atoms, atoms + n, mass, use);
 }
 
 // mass above the threshold, mass on it, sum of the excess above it
@@ -183,14 +184,14 @@ LEEWARD_CLONES void bracket_block(Reader<T, Weighted> in, std::int64_t n, Bracke
 UpperTail select_inside(double* places, const double* weights, std::int64_t n, double rest, UpperTail tail, double high,
                         Resources& use) {
   if (weights == nullptr) {
-    tail.threshold = select_places(places, n, rest);
+    tail.threshold = select_places(places, n, rest, use);
   } else {
     const Workspace::Scope scope(use.workspace);
     Atom* atoms = use.workspace.take<Atom>(n);
     std::int64_t held = 0;
     for (std::int64_t i = 0; i < n; ++i)
       if (weights[i] > 0) atoms[held++] = {places[i], weights[i]};
-    tail.threshold = select_atoms(atoms, atoms + held, rest);
+    tail.threshold = select_atoms(atoms, atoms + held, rest, use);
   }
   tail.excess += tail.above * (high - tail.threshold);
   for (std::int64_t i = 0; i < n; ++i) {
@@ -214,6 +215,7 @@ bool tail_inside(const Frame<T>& f, double mass, const Bracket& bracket, Resourc
   double* weights = weighted ? use.workspace.template take<double>(blocks * kRoom) : nullptr;
   auto* part = use.workspace.template take<Bracketed>(blocks);
   parallel_blocks(blocks, use.threads, [&](std::int64_t b) {
+    use.glance();
     const std::int64_t first = b * kBlock, n = f.size - first < kBlock ? f.size - first : kBlock;
     if (weighted)
       bracket_block<T, true>(reader_at<T, true>(f, first), n, bracket, places + b * kRoom, weights + b * kRoom, part + b);

@@ -9,6 +9,7 @@
 #include <limits>
 #include <utility>
 
+#include "leeward/core/watched.hpp"
 #include "leeward/hd/real_math.hpp"
 #include "leeward/risk/factories.hpp"
 #include "leeward/risk/passes.hpp"
@@ -67,11 +68,12 @@ class SpectralRisk final : public FramedRisk<SpectralRisk<Spectrum>> {
     const Workspace::Scope scope(use.workspace);
     Entry* e = use.workspace.template take<Entry>(f.size);
     if (f.base == nullptr)
-      read<T, false>(f, e);
+      read<T, false>(f, e, use);
     else
-      read<T, true>(f, e);
-    std::sort(e, e + f.size, [](const Entry& a, const Entry& b) { return a.place < b.place || (a.place == b.place && a.index < b.index); });
-    return penalty_ > 0 ? pool(f, e, weights, use) : integrate(f, e, weights);
+      read<T, true>(f, e, use);
+    const auto before = [](const Entry& a, const Entry& b) { return a.place < b.place || (a.place == b.place && a.index < b.index); };
+    watched_sort(e, e + f.size, before, use);
+    return penalty_ > 0 ? pool(f, e, weights, use) : integrate(f, e, weights, use);
   }
 
  private:
@@ -81,13 +83,16 @@ class SpectralRisk final : public FramedRisk<SpectralRisk<Spectrum>> {
   };
 
   template <class T, bool Weighted>
-  static void read(const Frame<T>& f, Entry* e) {
+  static void read(const Frame<T>& f, Entry* e, const Resources& use) {
     const auto in = reader_at<T, Weighted>(f, 0);
-    for (std::int64_t i = 0; i < f.size; ++i) e[i] = {in.place(i), in.weight(i), i};
+    for (std::int64_t i = 0; i < f.size; ++i) {
+      if (i % kBlock == 0) use.glance();
+      e[i] = {in.place(i), in.weight(i), i};
+    }
   }
 
   template <class T>
-  RiskSolution integrate(const Frame<T>& f, const Entry* e, T* weights) const;
+  RiskSolution integrate(const Frame<T>& f, const Entry* e, T* weights, const Resources& use) const;
   template <class T>
   RiskSolution pool(const Frame<T>& f, const Entry* e, T* weights, Resources& use) const;
 
@@ -97,10 +102,16 @@ class SpectralRisk final : public FramedRisk<SpectralRisk<Spectrum>> {
 
 template <class Spectrum>
 template <class T>
-RiskSolution SpectralRisk<Spectrum>::integrate(const Frame<T>& f, const Entry* e, T* weights) const {
+RiskSolution SpectralRisk<Spectrum>::integrate(const Frame<T>& f, const Entry* e, T* weights,
+                                               const Resources& use) const {
   const std::int64_t n = f.size;
   double mass = 0, phi = 0, primal = 0, squares = 0, dual = 0, place = e[0].place, total = 0;
+  std::int64_t looked = 0;
   for (std::int64_t i = 0; i < n;) {
+    if (i - looked >= kBlock) {
+      use.glance();
+      looked = i;
+    }
     std::int64_t j = i;
     double group = 0;
     for (; j < n && e[j].place == e[i].place; ++j) group += e[j].weight;
@@ -135,7 +146,12 @@ RiskSolution SpectralRisk<Spectrum>::pool(const Frame<T>& f, const Entry* e, T* 
   Pool* pools = use.workspace.template take<Pool>(n);
   std::int64_t count = 0;
   double mass = 0, phi = 0;
+  std::int64_t looked = 0;
   for (std::int64_t i = 0; i < n;) {
+    if (i - looked >= kBlock) {
+      use.glance();
+      looked = i;
+    }
     std::int64_t j = i;
     double group = 0;
     for (; j < n && e[j].place == e[i].place; ++j) group += e[j].weight;
@@ -165,6 +181,7 @@ RiskSolution SpectralRisk<Spectrum>::pool(const Frame<T>& f, const Entry* e, T* 
     value += at.increment * at.v;
     if (weights == nullptr) continue;
     for (std::int64_t i = at.first; i < at.last; ++i) {
+      if (i % kBlock == 0) use.glance();
       const double b = e[i].weight / f.total, s = (e[i].place - at.v) / lam;
       // As a share of the pool, so that an extreme v costs no digits of the sum.
       const double q = b * hd::exp((e[i].place - at.place) / lam) * (at.increment / at.sum);

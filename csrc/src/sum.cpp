@@ -48,6 +48,7 @@ double over_blocks(std::int64_t n, Resources& use, const Block& block) {
   const std::int64_t blocks = block_count(n);
   auto* part = use.workspace.take<double>(blocks);
   parallel_blocks(blocks, n < kSerial ? 1 : use.threads, [&](std::int64_t b) {
+    use.glance();
     const std::int64_t first = b * kBlock;
     part[b] = block(first, n - first < kBlock ? n - first : kBlock);
   });

@@ -71,19 +71,22 @@ TEST("a tree sum splits at the largest power of two below its length") {
 }
 
 TEST("the first position that is not finite is found for any number of threads") {
+  Workspace workspace;
   const std::int64_t n = 200000;
   for (int threads = 1; threads <= 3; ++threads) {
     std::vector<double> x(static_cast<std::size_t>(n), std::numeric_limits<double>::max());
-    CHECK(first_non_finite(x.data(), n, threads) == -1);
+    const Resources use{workspace, threads};
+    CHECK(first_non_finite(x.data(), n, use) == -1);
     x[199999] = std::numeric_limits<double>::quiet_NaN();
-    CHECK(first_non_finite(x.data(), n, threads) == 199999);
+    CHECK(first_non_finite(x.data(), n, use) == 199999);
     x[70003] = -std::numeric_limits<double>::infinity();
-    CHECK(first_non_finite(x.data(), n, threads) == 70003);
+    CHECK(first_non_finite(x.data(), n, use) == 70003);
     x[0] = std::numeric_limits<double>::infinity();
-    CHECK(first_non_finite(x.data(), n, threads) == 0);
+    CHECK(first_non_finite(x.data(), n, use) == 0);
   }
   const float y[] = {1.0F, std::numeric_limits<float>::max(), std::numeric_limits<float>::infinity()};
-  CHECK(first_non_finite(y, 2, 1) == -1);
-  CHECK(first_non_finite(y, 3, 1) == 2);
-  CHECK(first_non_finite(y, 0, 1) == -1);
+  const Resources use{workspace, 1};
+  CHECK(first_non_finite(y, 2, use) == -1);
+  CHECK(first_non_finite(y, 3, use) == 2);
+  CHECK(first_non_finite(y, 0, use) == -1);
 }

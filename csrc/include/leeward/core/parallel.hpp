@@ -4,7 +4,7 @@
 // problem alone and f must write to memory of its own block, so that results do not depend on the number of threads.
 // The exception of the lowest block that throws is rethrown here, which is the one a serial run would give. A call from
 // inside a block runs serially, and so does every call in a forked child, since threads do not survive a fork. f runs
-// on other threads than the caller's: it must not touch Python or poll a monitor.
+// on other threads than the caller's: it must not touch Python.
 #pragma once
 
 #include <cstdint>

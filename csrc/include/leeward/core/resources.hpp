@@ -10,6 +10,14 @@ struct Resources {
   Workspace& workspace;
   int threads = 1;              // resolved, at least 1
   Monitor* monitor = nullptr;   // may be null
+
+  // In loops, on any thread: may end the call by throwing.
+  void poll() const {
+    if (monitor != nullptr) monitor->poll();
+  }
+  void glance() const {
+    if (monitor != nullptr) monitor->glance();
+  }
 };
 
 }  // namespace leeward

@@ -127,6 +127,7 @@ void over_blocks(std::int64_t n, Resources& use, double* sums, const Block& bloc
   const Workspace::Scope scope(use.workspace);
   double* partial = use.workspace.template take<double>(K * blocks);
   parallel_blocks(blocks, use.threads, [&](std::int64_t b) {
+    use.glance();
     const std::int64_t first = b * kBlock;
     block(first, n - first < kBlock ? n - first : kBlock, partial + b, blocks);
   });
@@ -134,7 +135,6 @@ void over_blocks(std::int64_t n, Resources& use, double* sums, const Block& bloc
     const double* p = partial + j * blocks;
     sums[j] = tree_sum(0, blocks, [p](std::int64_t b) { return p[b]; });
   }
-  if (use.monitor != nullptr) use.monitor->poll();
 }
 
 template <class T, class Summand>
