@@ -1,0 +1,106 @@
+// Nothing is allocated in loops: once a loop has run, running it for longer calls operator new not once more.
+#include <atomic>
+#include <cstddef>
+#include <cstdlib>
+#include <new>
+#include <vector>
+
+#include "harness.hpp"
+#include "samples.hpp"
+
+namespace {
+
+std::atomic<std::int64_t> allocations{0};
+
+void* counted(std::size_t size, std::size_t align) {
+  ++allocations;
+  const std::size_t whole = (size + align - 1) / align * align;
+  void* p = std::aligned_alloc(align, whole > 0 ? whole : align);
+  if (p == nullptr) throw std::bad_alloc();
+  return p;
+}
+
+}  // namespace
+
+void* operator new(std::size_t size) { return counted(size, alignof(std::max_align_t)); }
+void* operator new[](std::size_t size) { return counted(size, alignof(std::max_align_t)); }
+void* operator new(std::size_t size, std::align_val_t align) { return counted(size, static_cast<std::size_t>(align)); }
+void* operator new[](std::size_t size, std::align_val_t align) { return counted(size, static_cast<std::size_t>(align)); }
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete[](void* p) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+void operator delete[](void* p, std::size_t) noexcept { std::free(p); }
+void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
+void operator delete[](void* p, std::align_val_t) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
+void operator delete[](void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
+
+using namespace leeward;
+using samples::Kind;
+
+namespace {
+
+// Calls of operator new during f, after one run of it as a warm-up.
+template <class F>
+std::int64_t allocations_of(const F& f) {
+  f();
+  const std::int64_t before = allocations;
+  f();
+  return allocations - before;
+}
+
+void no_step_allocates(const std::shared_ptr<const Oracle>& oracle, int threads) {
+  Workspace workspace;
+  Resources use{workspace, threads};
+  for (const auto& [name, risk] : samples::risks())
+    for (const Kind kind : {Kind::sgd, Kind::momentum, Kind::acsa})
+      for (const bool replace : {true, false}) {
+        Descent descent = samples::descent(kind, samples::minibatch(oracle, risk, 40, replace));
+        CHECK(allocations_of([&] { descent.advance(20, 1e9, use); }) == 0);
+      }
+}
+
+}  // namespace
+
+TEST("the counter sees an allocation") {
+  CHECK(allocations_of([] { std::vector<double> x(10); CHECK(x[3] == 0.0); }) >= 1);
+}
+
+TEST("no step of a descent allocates, for any risk and update, dense and CSR") {
+  const samples::Logistic data(300, 9);
+  no_step_allocates(data.dense(), 1);
+  no_step_allocates(data.csr(), 1);
+}
+
+TEST("no step allocates on large batches and with two threads") {
+  const samples::Logistic data(40000, 5);
+  Workspace workspace;
+  Resources use{workspace, 2};
+  for (const auto& oracle : {data.dense(), data.csr()}) {
+    Descent descent = samples::descent(Kind::acsa, samples::minibatch(oracle, make_kl(-1.0, 0.5), 40000, false));
+    CHECK(allocations_of([&] { descent.advance(3, 1e9, use); }) == 0);
+  }
+}
+
+TEST("no projection allocates") {
+  const samples::Logistic data(300, 9);
+  Workspace workspace;
+  Resources use{workspace, 1};
+  for (const DomainKind kind : {DomainKind::simplex, DomainKind::l1_ball, DomainKind::l2_ball, DomainKind::l1}) {
+    Descent descent = samples::descent(Kind::sgd, samples::minibatch(data.dense(), make_mean(), 40), Domain(kind, 9, {0.5}, {0.5}));
+    CHECK(allocations_of([&] { descent.advance(20, 1e9, use); }) == 0);
+  }
+}
+
+TEST("no repeated solve of a risk allocates, short or long, weighted or not") {
+  for (const std::int64_t n : {std::int64_t{100}, std::int64_t{100003}}) {
+    const samples::Reals losses = samples::normal(n, 5);
+    samples::Reals base = samples::normal(n, 6), weights(losses.size());
+    for (double& b : base) b = b * b;
+    Workspace workspace;
+    Resources use{workspace, n > 1000 ? 2 : 1};
+    for (const auto& [name, risk] : samples::risks())
+      for (const double* p : {static_cast<const double*>(nullptr), static_cast<const double*>(base.data())})
+        CHECK(allocations_of([&] { risk->solve(LossVector<double>{losses.data(), p, n}, weights.data(), use); }) == 0);
+  }
+}
