@@ -17,6 +17,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal
 
 TRIES = 5
 BOUND = 0.1  # seconds
+FIT_BOUND = 0.2  # a fit may evaluate the point that it returns
 
 CHILD = """
 import os, signal, sys, threading, time
@@ -27,14 +28,14 @@ def call():
     {call}
 sent = []
 def send():
-    time.sleep(0.06)
+    time.sleep(0.2)
     sent.append(time.perf_counter())
     os.kill(os.getpid(), signal.SIGINT)
 for attempt in range(int(sys.argv[1])):
     sent.clear()
     sender = threading.Thread(target=send)
-    sender.start()
     try:
+        sender.start()
         while True:
             call()
     except KeyboardInterrupt as error:
@@ -57,7 +58,11 @@ CASES = {
     "gradient": (MODEL, "m.gradient(w, many, index, threads=1)"),
 }
 FITS = {
-    "LBFGS": (MODEL, "lw.minimize(lw.Robust(m, lw.KL(radius=0.5)), algorithm=lw.LBFGS(), tol=0, max_passes=1e6)"),
+    "LBFGS": (
+        "X = rng.normal(size=(200_000, 100)) * np.logspace(0, -4, 100); y = np.sign(X @ np.logspace(-2, 3, 100)); "
+        "m = lw.LinearModel(X, y, l2=1e-9); lbfgs = lw.LBFGS(precondition=False, pilot=False, max_iterations=100_000)",
+        "lw.minimize(lw.Robust(m, lw.KL(penalty=0.5)), algorithm=lbfgs, tol=0, max_passes=1e6)",
+    ),
     "SGD": (MODEL, "lw.minimize(m, algorithm=lw.SGD(lw.Minibatch(150_000), step=1e-3), max_passes=1e6, trace=None)"),
 }
 
@@ -83,5 +88,5 @@ def test_a_long_call_ends_soon_after_ctrl_c(name: str) -> None:
 @pytest.mark.parametrize("name", FITS)
 def test_a_fit_ends_soon_after_ctrl_c_with_what_it_had_reached(name: str) -> None:
     found = delays(*FITS[name])
-    assert statistics.median(delay for delay, _ in found) < BOUND
+    assert statistics.median(delay for delay, _ in found) < FIT_BOUND
     assert {status for _, status in found} == {"INTERRUPTED"}

@@ -6,7 +6,7 @@ import collections.abc
 import numpy
 import numpy.typing
 import typing
-__all__: list[str] = ['Descent', 'Estimator', 'LinearMatrix', 'LinearOracle', 'Minibatch', 'Oracle', 'PyOracle', 'Risk', 'RiskSolution', 'ScoreMemo', 'cholesky', 'draws', 'first_non_finite', 'make_chi_square', 'make_cressie_read', 'make_cvar', 'make_exponential_spectrum', 'make_extremile', 'make_kl', 'make_kl_cvar', 'make_mean', 'make_smoothed_cvar', 'make_smoothed_total_variation', 'make_step_spectrum', 'make_tilted', 'make_total_variation', 'make_worst', 'parallel_backend', 'prox', 'real_math', 'resolve_threads', 'simd_level', 'solve_triangular', 'sum', 'weighted_gram', 'weighted_sum']
+__all__: list[str] = ['Descent', 'Estimator', 'LinearMatrix', 'LinearOracle', 'Minibatch', 'Oracle', 'PyOracle', 'Risk', 'RiskSolution', 'ScoreMemo', 'cholesky', 'dot', 'draws', 'first_non_finite', 'make_chi_square', 'make_cressie_read', 'make_cvar', 'make_exponential_spectrum', 'make_extremile', 'make_kl', 'make_kl_cvar', 'make_mean', 'make_smoothed_cvar', 'make_smoothed_total_variation', 'make_step_spectrum', 'make_tilted', 'make_total_variation', 'make_worst', 'parallel_backend', 'prox', 'real_math', 'resolve_threads', 'simd_level', 'solve_triangular', 'sum', 'weighted_gram', 'weighted_sum']
 class real_math:
     """
     The core's own real functions, the same bits at each SIMD level.
@@ -221,6 +221,16 @@ class Descent:
 def cholesky(a: numpy.typing.NDArray[numpy.float64]) -> int:
     """
     Overwrites the lower triangle of a by its factor; returns len(a), or the first row without a positive pivot
+    """
+@typing.overload
+def dot(x: numpy.typing.NDArray[numpy.float64], y: numpy.typing.NDArray[numpy.float64], threads: typing.SupportsInt | typing.SupportsIndex = 0) -> float:
+    """
+    sum x y in double by fixed lanes and a fixed tree over blocks.
+    """
+@typing.overload
+def dot(x: numpy.typing.NDArray[numpy.float32], y: numpy.typing.NDArray[numpy.float64], threads: typing.SupportsInt | typing.SupportsIndex = 0) -> float:
+    """
+    sum x y in double by fixed lanes and a fixed tree over blocks.
     """
 @typing.overload
 def first_non_finite(x: numpy.typing.NDArray[numpy.float64], threads: typing.SupportsInt | typing.SupportsIndex = 0) -> int:

@@ -27,8 +27,10 @@ std::vector<std::pair<std::string, RiskPointer>> risks() {
           {"smoothed cvar", make_smoothed_cvar(0.1, 0.2)},
           {"cressie-read 3 penalty", make_cressie_read(3.0, 0.5, kNone)},
           {"cressie-read 1.5 radius", make_cressie_read(1.5, kNone, 0.5)},
-          {"extremile 5", make_extremile(5.0)},
-          {"exponential 3", make_exponential_spectrum(3.0)}};
+          {"extremile 5", make_extremile(5.0, -1.0)},
+          {"exponential 3", make_exponential_spectrum(3.0, -1.0)},
+          {"smoothed extremile", make_extremile(5.0, 0.1)},
+          {"smoothed total variation", make_smoothed_total_variation(0.3, 0.1)}};
 }
 
 template <class T>

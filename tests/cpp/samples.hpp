@@ -43,7 +43,11 @@ inline std::vector<std::pair<std::string, RiskPointer>> risks() {
           {"kl-cvar", make_kl_cvar(0.1, 0.2)},
           {"smoothed cvar", make_smoothed_cvar(0.1, 0.2)},
           {"cressie-read penalty", make_cressie_read(3.0, 0.5, kNone)},
-          {"cressie-read radius", make_cressie_read(1.5, kNone, 0.5)}};
+          {"cressie-read radius", make_cressie_read(1.5, kNone, 0.5)},
+          {"smoothed total variation", make_smoothed_total_variation(0.3, 0.1)},
+          {"extremile", make_extremile(5.0, kNone)},
+          {"smoothed extremile", make_extremile(5.0, 0.1)},
+          {"exponential spectrum", make_exponential_spectrum(3.0, kNone)}};
 }
 
 // Logistic data, dense and with every third entry as CSR.
