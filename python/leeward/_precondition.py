@@ -18,16 +18,18 @@ import numpy as np
 
 from leeward import _core
 from leeward._smoothing import has_kink_at_ties
+from leeward.risks import KL, ChiSquare, CressieRead
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from leeward.oracles import LinearModel
     from leeward.problems import Evaluation, Robust
+    from leeward.risks import Risk
 
     Vector = NDArray[np.float64]
 
-__all__ = ["Diagonal", "Factor", "Identity", "Scaling", "curvature_factor"]
+__all__ = ["Diagonal", "Factor", "Identity", "Scaling", "curvature_factor", "strength_pull"]
 
 # Relative damping of the diagonal: first try, and growth until the factorisation succeeds.
 _DAMPING, _GROWTH = 1e-12, 100.0
@@ -132,6 +134,39 @@ def curvature_factor(
     return Factor(tuple(factors), tuple(places), scale)
 
 
+def strength_pull(problem: Robust, model: LinearModel, w: Vector, evaluation: Evaluation, threads: int) -> Vector:
+    """``b = sum_i c_i (l_i - mean_c l) s_i x~_i = -lam dg/dlam`` (d,), lam the penalty of the smoothed risk.
+
+    Zero where a radius binds: the penalty then takes over from the radius's multiplier, and the weights stay.
+    """
+    if _radius_binds(problem.risk, evaluation):
+        return np.zeros(model.dim)
+    if problem.groups is None:
+        c, losses = _risk_curvature(problem, evaluation), evaluation.losses
+        share = np.ones(problem.size)
+    else:
+        held = evaluation.solution.weights
+        kept = np.flatnonzero(problem.groups >= 0)
+        number = np.where(problem.groups >= 0, problem.groups, 0)
+        share = np.zeros(problem.size)
+        share[kept] = np.divide(evaluation.weights, held[number], out=np.zeros(problem.size), where=held[number] > 0)[kept]
+        means = np.bincount(number[kept], weights=(share * evaluation.losses)[kept], minlength=len(held))
+        c, losses = _group_curvature(problem, evaluation)[number], means[number]
+    total = float(np.sum(c * share))
+    if not total > 0.0:
+        return np.zeros(model.dim)
+    weight = share * c * (losses - float(np.sum(share * c * losses)) / total)
+    s = model.slopes(w, threads=threads)
+    return model.adjoint(weight * s if s.ndim == 1 else weight[:, None] * s, threads=threads)
+
+
+def _radius_binds(risk: Risk, evaluation: Evaluation) -> bool:
+    """Whether the weights are held by a radius (of the f-divergences: total variation binds otherwise)."""
+    if not (isinstance(risk, ChiSquare | KL | CressieRead) and risk.radius is not None):
+        return False
+    return risk.penalty is None or float(evaluation.solution.multiplier) > 0.0
+
+
 @dataclass(frozen=True)
 class _Sketch:
     """Rows that stand for all: data (m, d), factors that keep sums unbiased, and what the sums are made of."""
@@ -167,7 +202,7 @@ def _sketch(problem: Robust, model: LinearModel, w: Vector, evaluation: Evaluati
         probabilities[np.arange(len(rows)), model._y[rows].astype(np.int64)] += 1.0
     constraints = [np.ones(len(rows))]
     weight = c[rows] * share
-    if getattr(problem.risk, "radius", None) and weight.any():
+    if _radius_binds(problem.risk, evaluation) and weight.any():
         losses = evaluation.losses[rows]
         constraints.append(losses - float(np.sum(weight * losses)) / float(weight.sum()))
     owners, per_group, inside = None, np.zeros(0), np.zeros(0)

@@ -10,9 +10,10 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from leeward._precondition import Factor, Identity, curvature_factor
+from leeward._precondition import Factor, Identity, curvature_factor, strength_pull
 from leeward._smoothing import first_strength, has_kink_at_ties, next_strength, smoothed_problem
 from leeward.algorithms._descent import Point, descend, polish
+from leeward.algorithms._newton import newton_step, path_step
 from leeward.oracles import LinearModel
 
 if TYPE_CHECKING:
@@ -36,6 +37,12 @@ _BACK, _BACKS = 10.0, 5  # growth of the strength after such a cut, and how ofte
 _POLISH = 8  # steps below the noise of the objective
 _PATIENCE = 5  # rounds after which a radius form is suspected to be at a kink
 _STALE = 2  # rounds without any progress that end a level
+_EASY = 16  # evaluations after which Newton's method along the path takes over
+_NEWTON = 100  # its steps at most
+_NEWTON_WORK = 1e10  # multiplications of one of its curvature models at most
+_ON_PATH = 0.02  # excess in units of the strength from which the path's tangent is good
+_FIRST_DAMPING = 1e-3  # of Newton's method
+_TIED = 0.3  # spread of the losses, relative to their size, below which a radius form is taken to be near its kink
 
 
 @dataclass(frozen=True)
@@ -88,6 +95,8 @@ class Rounds:
         self._damping = 0.0
         self._backs = 0
         self._model_cost = math.inf  # of a new curvature model, in evaluations
+        self._visits = 0
+        self._followed = False
         self.strength: float | None = None
 
     def run(self, w: Vector, strength: float | None = None) -> Point:
@@ -98,6 +107,9 @@ class Rounds:
         for number in range(self._plan.rounds):
             if self._seen.measure.done:
                 break
+            if self._hard(point.w):
+                point = self._follow(self._visit(point.w))
+                continue
             self._scaling = self._model(point.w)
             self._history = []
             start = point
@@ -131,6 +143,50 @@ class Rounds:
         self._smooth(first_strength(self._true.evaluate(w, threads=self._plan.threads)))
         return True
 
+    def _hard(self, w: Vector) -> bool:
+        """Whether to go on by Newton's method: after many evaluations, once a level."""
+        if self._followed or self._visits < _EASY or not self._plan.factored:
+            return False
+        if self.strength is None:
+            if not has_kink_at_ties(self._true.risk):
+                return False
+            losses = self._true.oracle.losses(w, threads=self._plan.threads)
+            if not float(losses.std()) <= _TIED * float(abs(losses).max()) or not self._doubt(w):
+                return False
+        self._followed = True
+        return True
+
+    def _follow(self, point: Point) -> Point:
+        """Newton's method along the path of strengths, until the level is done or no step is good."""
+        self._damping = _FIRST_DAMPING
+        for _ in range(_NEWTON):
+            m = self._seen.measure
+            if m.done or self.strength is None:
+                break
+            self._scaling = self._model(point.w, whole=True)
+            pulled = self._scaling.pull(point.gradient)
+            self._excess = min(m.error, 0.5 * float(pulled @ pulled))
+            if m.coarse and self._excess <= min(_SPLIT * m.smoothing, _ON_PATH * self.strength):
+                evaluation = self._evaluation(point.w)
+                model = self._current.oracle
+                assert isinstance(model, LinearModel)
+                pull = strength_pull(self._current, model, point.w, evaluation, self._plan.threads)
+                before = self.strength
+                self._smooth(next_strength(before, m.smoothing, m.allowed, _CUT))
+                point = self._visit(path_step(point.w, point.gradient, pull, self._scaling, self.strength / before))
+                continue
+            found = newton_step(self._plain, point.w, point.value, point.gradient, self._scaling, self.strength)
+            if found is None:
+                break
+            *there, full = found
+            point = Point(*there)
+            self._damping = max(0.1 * self._damping, 1e-9) if full else min(10.0 * self._damping, 1.0)
+        return point
+
+    def _plain(self, w: Vector) -> tuple[float, Vector]:
+        point = self._visit(w)
+        return point.value, point.gradient
+
     @property
     def current(self) -> Robust:
         """The problem being minimised: smoothed or not."""
@@ -141,6 +197,7 @@ class Rounds:
         self._current = smoothed_problem(self._true, strength)
 
     def _visit(self, w: Vector) -> Point:
+        self._visits += 1
         self._seen = self._observe(self._current, w, self._scaling)
         self._excess = self._seen.measure.error
         if isinstance(
@@ -192,8 +249,13 @@ class Rounds:
         rate = (self._history[0] - best) / (k - 1)
         return best > 0 and best > rate * (self._model_cost + 6.0)
 
-    def _model(self, w: Vector) -> Scaling:
-        """The curvature at w, from so many rows that it costs about as much as one or two evaluations."""
+    def _evaluation(self, w: Vector) -> Evaluation:
+        """The evaluation at the point just seen; made again when that came from a checkpoint."""
+        evaluation = self._seen.evaluation
+        return self._current.evaluate(w, threads=self._plan.threads) if evaluation is None else evaluation
+
+    def _model(self, w: Vector, whole: bool = False) -> Scaling:
+        """The curvature at w, from so many rows that it costs about as much as one or two evaluations, or from all."""
         model = self._current.oracle
         if not self._plan.factored or not isinstance(model, LinearModel):
             return Identity()
@@ -201,9 +263,8 @@ class Rounds:
         n = model.size
         work = 2e-9 * n * model.n_features + 6e-5  # seconds of an evaluation, about
         rows = min(n, max(int(1.5 * work * 3e10 / block**2), 8 * block), max(n // 8, 20 * block))
+        if whole:
+            rows = min(n, max(rows, int(_NEWTON_WORK / block**2)))
         self._model_cost = (rows * block**2 / 3e10 + block**3 / 1e10 + 2e-4) / work
-        evaluation = self._seen.evaluation
-        if evaluation is None:
-            evaluation = self._current.evaluate(w, threads=self._plan.threads)
-        factor = curvature_factor(self._current, model, w, evaluation, rows, self._damping, self._plan.threads)
+        factor = curvature_factor(self._current, model, w, self._evaluation(w), rows, self._damping, self._plan.threads)
         return Identity() if factor is None else factor
