@@ -11,6 +11,7 @@ iterations, never correctness. Everything here is serial or cut by the problem's
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -18,7 +19,7 @@ import numpy as np
 
 from leeward import _core
 from leeward._smoothing import has_kink_at_ties
-from leeward.risks import KL, ChiSquare, CressieRead
+from leeward.risks import KL, ChiSquare, CressieRead, Spectral, TotalVariation
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,6 +36,8 @@ __all__ = ["Diagonal", "Factor", "Identity", "Scaling", "curvature_factor", "str
 _DAMPING, _GROWTH = 1e-12, 100.0
 # Coordinates of all outputs up to which their curvature is coupled.
 _COUPLED = 500
+# Difference of the pools' constants, in units of the penalty, from which pools are apart.
+_SAME_POOL = 1e-6
 
 
 class Scaling(Protocol):
@@ -152,12 +155,40 @@ def strength_pull(problem: Robust, model: LinearModel, w: Vector, evaluation: Ev
         share[kept] = np.divide(evaluation.weights, held[number], out=np.zeros(problem.size), where=held[number] > 0)[kept]
         means = np.bincount(number[kept], weights=(share * evaluation.losses)[kept], minlength=len(held))
         c, losses = _group_curvature(problem, evaluation)[number], means[number]
-    total = float(np.sum(c * share))
-    if not total > 0.0:
-        return np.zeros(model.dim)
-    weight = share * c * (losses - float(np.sum(share * c * losses)) / total)
+    weight = share * c * (losses - _pool_means(share * c, losses, _pools(problem, evaluation)))
     s = model.slopes(w, threads=threads)
     return model.adjoint(weight * s if s.ndim == 1 else weight[:, None] * s, threads=threads)
+
+
+def _pools(problem: Robust, evaluation: Evaluation) -> NDArray[np.int64] | None:
+    """Number of the pool of each sample: sets of samples that share a given weight; None where all share one.
+
+    With an entropic penalty lam over the weights of a spectrum or of a total variation, ``l_i - lam log(q_i/p_i)`` is
+    constant on each pool.
+    """
+    risk = problem.risk
+    if problem.groups is not None or not (isinstance(risk, Spectral | TotalVariation) and risk.penalty is not None):
+        return None
+    q = evaluation.weights
+    p = np.full(problem.size, 1.0 / problem.size) if problem.base is None else problem.base
+    key = np.full(problem.size, math.inf)
+    held = (q > 0) & (p > 0)
+    key[held] = evaluation.losses[held] - risk.penalty * np.log(q[held] / p[held])
+    order = np.argsort(key, kind="stable")
+    ordered = key[order]
+    new = np.zeros(problem.size, dtype=np.int64)
+    new[1:] = ordered[1:] > ordered[:-1] + _SAME_POOL * risk.penalty
+    pools = np.empty(problem.size, dtype=np.int64)
+    pools[order] = np.cumsum(new)
+    return pools
+
+
+def _pool_means(weight: Vector, values: Vector, pools: NDArray[np.int64] | None) -> Vector:
+    """The weighted mean of values over the pool of each sample; 0 where it has no weight."""
+    at = np.zeros(len(values), dtype=np.int64) if pools is None else pools
+    mass = np.bincount(at, weights=weight)
+    total = np.bincount(at, weights=weight * values)
+    return np.divide(total, mass, out=np.zeros(len(mass)), where=mass > 0)[at]
 
 
 def _radius_binds(risk: Risk, evaluation: Evaluation) -> bool:
@@ -178,7 +209,8 @@ class _Sketch:
     curvatures: Vector  # (m, C), the diagonal
     probabilities: Vector | None  # (m, C) of softmax
     c: Vector  # curvature of the risk in the losses
-    constraints: list[Vector]  # gradients of the active constraints on the weights
+    pools: NDArray[np.int64] | None  # sets of rows with a given weight; None: all have weight 1 together
+    radius: Vector | None  # gradient of an active radius, orthogonal to the pools
     owners: NDArray[np.int64] | None  # groups of the rows
     per_group: Vector  # curvature of the risk in the groups' means
     inside: Vector  # share of a row in its group's mean
@@ -200,11 +232,12 @@ def _sketch(problem: Robust, model: LinearModel, w: Vector, evaluation: Evaluati
     if model.n_outputs > 1:
         probabilities = s[rows].copy()
         probabilities[np.arange(len(rows)), model._y[rows].astype(np.int64)] += 1.0
-    constraints = [np.ones(len(rows))]
+    radius = None
     weight = c[rows] * share
     if _radius_binds(problem.risk, evaluation) and weight.any():
         losses = evaluation.losses[rows]
-        constraints.append(losses - float(np.sum(weight * losses)) / float(weight.sum()))
+        radius = losses - float(np.sum(weight * losses)) / float(weight.sum())
+    pools = _pools(problem, evaluation)
     owners, per_group, inside = None, np.zeros(0), np.zeros(0)
     if problem.groups is not None:
         owners = problem.groups[rows]
@@ -220,7 +253,8 @@ def _sketch(problem: Robust, model: LinearModel, w: Vector, evaluation: Evaluati
         h[rows],
         probabilities,
         c[rows],
-        constraints,
+        None if pools is None else pools[rows],
+        radius,
         owners,
         per_group,
         inside,
@@ -243,14 +277,32 @@ def _hessian(sketch: _Sketch, outputs: list[int], ones: bool, threads: int) -> V
             total[j * width : (j + 1) * width, i * width : (i + 1) * width] = block
     if sketch.owners is not None:
         _add_groups(total, sketch, outputs, ones)
+    elif sketch.pools is not None:
+        _subtract_pools(total, sketch, sketch.pools, outputs, ones, threads)
     elif sketch.c.any():
-        for a in sketch.constraints:  # orthogonal in the metric c
-            weight = sketch.c * sketch.share * a
-            m = float(np.sum(weight * a))
+        for a in (None, sketch.radius):  # orthogonal in the metric c
+            weight = sketch.c * sketch.share * (1.0 if a is None else a)
+            m = float(np.sum(weight if a is None else weight * a))
             if m > 0.0:
                 z = _per_output(sketch, outputs, weight, ones)
                 total -= np.outer(z, z) / m
+            if sketch.radius is None:
+                break
     return total
+
+
+def _subtract_pools(
+    total: Vector, sketch: _Sketch, pools: NDArray[np.int64], outputs: list[int], ones: bool, threads: int
+) -> None:
+    """``total -= sum_B u_B u_B^T / c_B`` with ``u_B = sum_{i in B} c_i s_i x~_i`` and c_B the sum of c over pool B."""
+    order = np.argsort(pools, kind="stable")
+    starts = np.flatnonzero(np.r_[True, np.diff(pools[order]) > 0])
+    weight = (sketch.c * sketch.share)[order]
+    mass = np.add.reduceat(weight, starts)
+    x = np.column_stack([sketch.x, np.ones(len(pools))]) if ones else sketch.x
+    sums = [np.add.reduceat((weight * sketch.slopes[order, k])[:, None] * x[order], starts) for k in outputs]
+    inverse = np.divide(1.0, mass, out=np.zeros(len(mass)), where=mass > 0)
+    total -= _core.weighted_gram(np.ascontiguousarray(np.concatenate(sums, axis=1)), inverse, False, threads)
 
 
 def _add_groups(total: Vector, sketch: _Sketch, outputs: list[int], ones: bool) -> None:
@@ -288,7 +340,11 @@ def _risk_curvature(problem: Robust, evaluation: Evaluation) -> Vector:
     if problem.groups is not None or tied:
         return np.zeros(problem.size)
     c = np.asarray(problem.risk.curvature(evaluation.losses, sample_weight=problem.base))
-    return np.where(np.isfinite(c), c, 0.0)
+    c = np.where(np.isfinite(c), c, 0.0)
+    pools = _pools(problem, evaluation)
+    if pools is not None:
+        c[np.bincount(pools)[pools] == 1] = 0.0  # a sample alone cannot move
+    return c
 
 
 def _group_curvature(problem: Robust, evaluation: Evaluation) -> Vector:

@@ -94,6 +94,9 @@ def _segment(
         if calls == 1:
             return start.value, unit * scaling.pull(start.gradient)
         w = start.w + scaling.forward(unit * v)
+        if not np.isfinite(w).all():
+            finite = False
+            raise _EndSegment
         value, gradient, enough = f(w)
         finite = math.isfinite(value) and bool(np.isfinite(gradient).all())
         rose = rose or (calls == 2 and not value <= start.value)
@@ -118,6 +121,8 @@ def polish(f: Function, start: Point, scaling: Scaling, limit: int) -> Point:
     best, size = start, _length(scaling.pull(start.gradient))
     for _ in range(limit):
         w = best.w - scaling.forward(scaling.pull(best.gradient))
+        if not np.isfinite(w).all():
+            break
         value, gradient, enough = f(w)
         if not math.isfinite(value):
             break

@@ -50,7 +50,7 @@ def newton_step(
     t = 1.0 / (1.0 + far) if far > 0.25 else 1.0
     for number in range(_TRIES):
         trial = w - t * step
-        now, slope = f(trial)
+        now, slope = f(trial) if np.isfinite(trial).all() else (math.inf, gradient)
         if math.isfinite(now):
             if now <= value - _ENOUGH * t * square:
                 return trial, now, slope, number == 0

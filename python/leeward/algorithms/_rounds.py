@@ -37,12 +37,12 @@ _BACK, _BACKS = 10.0, 5  # growth of the strength after such a cut, and how ofte
 _POLISH = 8  # steps below the noise of the objective
 _PATIENCE = 5  # rounds after which a radius form is suspected to be at a kink
 _STALE = 2  # rounds without any progress that end a level
-_EASY = 16  # evaluations after which Newton's method along the path takes over
+_EASY, _LONG = 8, 40  # evaluations after which Newton's method along the path takes over: where losses tie, and elsewhere
 _NEWTON = 100  # its steps at most
 _NEWTON_WORK = 1e10  # multiplications of one of its curvature models at most
 _ON_PATH = 0.02  # excess in units of the strength from which the path's tangent is good
 _FIRST_DAMPING = 1e-3  # of Newton's method
-_TIED = 0.3  # spread of the losses, relative to their size, below which a radius form is taken to be near its kink
+_TIED = 0.4  # standard deviation of the losses over their mean below which they are taken to tie
 
 
 @dataclass(frozen=True)
@@ -144,15 +144,18 @@ class Rounds:
         return True
 
     def _hard(self, w: Vector) -> bool:
-        """Whether to go on by Newton's method: after many evaluations, once a level."""
+        """Whether to go on by Newton's method: once a level, after many evaluations or where the losses nearly tie."""
         if self._followed or self._visits < _EASY or not self._plan.factored:
             return False
+        if self.strength is None and not has_kink_at_ties(self._true.risk):
+            return False
+        losses = self._true.oracle.losses(w, threads=self._plan.threads)
+        tied = float(losses.std()) <= _TIED * abs(float(losses.mean()))
         if self.strength is None:
-            if not has_kink_at_ties(self._true.risk):
+            if not tied or not self._doubt(w):
                 return False
-            losses = self._true.oracle.losses(w, threads=self._plan.threads)
-            if not float(losses.std()) <= _TIED * float(abs(losses).max()) or not self._doubt(w):
-                return False
+        elif not tied and self._visits < _LONG:
+            return False
         self._followed = True
         return True
 
