@@ -31,7 +31,6 @@ RISKS = (
     lw.TotalVariation(0.3),
     lw.Spectral.extremile(2.0),
 )
-UNSMOOTHABLE = (lw.TotalVariation, lw.Spectral)
 
 
 def random_problem(seed: int) -> lw.Robust:
@@ -93,12 +92,11 @@ def test_gap_bounds_the_distance_from_the_optimum_on_200_random_problems(block: 
             seen += [*zip(result.trace.objective, result.trace.gap, strict=True), (result.fun, result.gap)]
             best = min(best, result.fun, *result.trace.objective)
             solved += 1
-            tight += result.gap <= tol * abs(result.fun)
+            tight += result.gap <= max(tol * abs(result.fun), 1e-20)  # seed 186 has the optimum 0
         for value, gap in seen:
             if not np.isnan(gap):  # not computed there
                 assert value - best <= gap + 1e-12 * max(abs(value), 1.0), (seed, problem, value, gap, best)
-    # A handful of samples whose worst case sits on a vertex can stall above the tolerance; the bound holds there too.
-    assert tight >= solved - 2, f"{solved - tight} of {solved} runs ended above their tolerance"
+    assert tight == solved, f"{solved - tight} of {solved} runs ended above their tolerance"
 
 
 def conic_optimum(problem: lw.Robust) -> float:

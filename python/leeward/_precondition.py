@@ -152,7 +152,9 @@ def strength_pull(problem: Robust, model: LinearModel, w: Vector, evaluation: Ev
         kept = np.flatnonzero(problem.groups >= 0)
         number = np.where(problem.groups >= 0, problem.groups, 0)
         share = np.zeros(problem.size)
-        share[kept] = np.divide(evaluation.weights, held[number], out=np.zeros(problem.size), where=held[number] > 0)[kept]
+        share[kept] = np.divide(evaluation.weights, held[number], out=np.zeros(problem.size), where=held[number] > 0)[
+            kept
+        ]
         means = np.bincount(number[kept], weights=(share * evaluation.losses)[kept], minlength=len(held))
         c, losses = _group_curvature(problem, evaluation)[number], means[number]
     weight = share * c * (losses - _pool_means(share * c, losses, _pools(problem, evaluation)))

@@ -35,8 +35,8 @@ _NOISE = 1e-12  # relative rounding of the objective
 
 def newton_step(
     f: Value, w: Vector, value: float, gradient: Vector, scaling: Scaling, strength: float
-) -> tuple[Vector, float, Vector, bool] | None:
-    """One damped step ``w - t P P^T g``; point, value, gradient, and whether the first t was good, None when no t is good.
+) -> tuple[Vector, float, Vector, float] | None:
+    """One damped step ``w - t P P^T g``; point, value, gradient, and the decrease over that of the model, None when no t is good.
 
     The first t is ``1 / (1 + sqrt(g.P P^T g / strength))``, and 1 where that root is below a quarter; each further t comes from the
     parabola through the values. Where the objective is rounding only, a shorter scaled gradient is good too.
@@ -48,15 +48,16 @@ def newton_step(
     step = scaling.forward(pulled)
     far = math.sqrt(square / strength)
     t = 1.0 / (1.0 + far) if far > 0.25 else 1.0
-    for number in range(_TRIES):
+    for _ in range(_TRIES):
         trial = w - t * step
         now, slope = f(trial) if np.isfinite(trial).all() else (math.inf, gradient)
         if math.isfinite(now):
+            promised = (t - 0.5 * t * t) * square
             if now <= value - _ENOUGH * t * square:
-                return trial, now, slope, number == 0
+                return trial, now, slope, (value - now) / promised
             after = scaling.pull(slope)
             if now <= value + _NOISE * abs(value) and float(after @ after) < 0.81 * square:
-                return trial, now, slope, number == 0
+                return trial, now, slope, 1.0
             rise = now - value + t * square
             t *= min(max(0.5 * t * square / rise, 0.1), 0.5) if rise > 0.0 else 0.5
         else:

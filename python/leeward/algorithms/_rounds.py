@@ -37,10 +37,15 @@ _BACK, _BACKS = 10.0, 5  # growth of the strength after such a cut, and how ofte
 _POLISH = 8  # steps below the noise of the objective
 _PATIENCE = 5  # rounds after which a radius form is suspected to be at a kink
 _STALE = 2  # rounds without any progress that end a level
-_EASY, _LONG = 8, 40  # evaluations after which Newton's method along the path takes over: where losses tie, and elsewhere
+_EASY, _LONG = (
+    8,
+    40,
+)  # evaluations after which Newton's method along the path takes over: where losses tie, and elsewhere
 _NEWTON = 100  # its steps at most
 _NEWTON_WORK = 1e10  # multiplications of one of its curvature models at most
 _ON_PATH = 0.02  # excess in units of the strength from which the path's tangent is good
+_OFF_PATH = 0.3  # excess in units of the strength above which a cut was too large
+_POOR, _GOOD = 0.5, 0.8  # decrease over the model's at which its damping grows, and falls
 _FIRST_DAMPING = 1e-3  # of Newton's method
 _TIED = 0.4  # standard deviation of the losses over their mean below which they are taken to tie
 
@@ -162,6 +167,7 @@ class Rounds:
     def _follow(self, point: Point) -> Point:
         """Newton's method along the path of strengths, until the level is done or no step is good."""
         self._damping = _FIRST_DAMPING
+        largest_cut, arrived = _CUT, False
         for _ in range(_NEWTON):
             m = self._seen.measure
             if m.done or self.strength is None:
@@ -169,21 +175,29 @@ class Rounds:
             self._scaling = self._model(point.w, whole=True)
             pulled = self._scaling.pull(point.gradient)
             self._excess = min(m.error, 0.5 * float(pulled @ pulled))
+            if arrived:
+                far = self._excess > _OFF_PATH * self.strength
+                largest_cut = min(largest_cut * 2.0, 0.5) if far else max(largest_cut * 0.7, 0.03)
+                arrived = False
             if m.coarse and self._excess <= min(_SPLIT * m.smoothing, _ON_PATH * self.strength):
                 evaluation = self._evaluation(point.w)
                 model = self._current.oracle
                 assert isinstance(model, LinearModel)
                 pull = strength_pull(self._current, model, point.w, evaluation, self._plan.threads)
                 before = self.strength
-                self._smooth(next_strength(before, m.smoothing, m.allowed, _CUT))
+                self._smooth(next_strength(before, m.smoothing, m.allowed, largest_cut))
                 point = self._visit(path_step(point.w, point.gradient, pull, self._scaling, self.strength / before))
+                arrived = True
                 continue
             found = newton_step(self._plain, point.w, point.value, point.gradient, self._scaling, self.strength)
             if found is None:
                 break
-            *there, full = found
-            point = Point(*there)
-            self._damping = max(0.1 * self._damping, 1e-9) if full else min(10.0 * self._damping, 1.0)
+            w, value, gradient, kept = found
+            point = Point(w, value, gradient)
+            if kept < _POOR:
+                self._damping = min(10.0 * self._damping, 1.0)
+            elif kept > _GOOD:
+                self._damping = max(0.1 * self._damping, 1e-9)
         return point
 
     def _plain(self, w: Vector) -> tuple[float, Vector]:
