@@ -11,33 +11,28 @@ iterations, never correctness. Everything here is serial or cut by the problem's
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from leeward import _core
-from leeward._smoothing import has_kink_at_ties
-from leeward.risks import KL, ChiSquare, CressieRead, Spectral, TotalVariation
+from leeward._risk_curvature import group_curvature, pools_of, radius_binds, risk_curvature
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from leeward.oracles import LinearModel
     from leeward.problems import Evaluation, Robust
-    from leeward.risks import Risk
 
     Vector = NDArray[np.float64]
 
-__all__ = ["Diagonal", "Factor", "Identity", "Scaling", "curvature_factor", "strength_pull"]
+__all__ = ["Diagonal", "Factor", "Identity", "Scaling", "curvature_factor"]
 
 # Relative damping of the diagonal: first try, and growth until the factorisation succeeds.
 _DAMPING, _GROWTH = 1e-12, 100.0
 # Coordinates of all outputs up to which their curvature is coupled.
 _COUPLED = 500
-# Difference of the pools' constants, in units of the penalty, from which pools are apart.
-_SAME_POOL = 1e-6
 
 
 class Scaling(Protocol):
@@ -137,69 +132,6 @@ def curvature_factor(
     return Factor(tuple(factors), tuple(places), scale)
 
 
-def strength_pull(problem: Robust, model: LinearModel, w: Vector, evaluation: Evaluation, threads: int) -> Vector:
-    """``b = sum_i c_i (l_i - mean_c l) s_i x~_i = -lam dg/dlam`` (d,), lam the penalty of the smoothed risk.
-
-    Zero where a radius binds: the penalty then takes over from the radius's multiplier, and the weights stay.
-    """
-    if _radius_binds(problem.risk, evaluation):
-        return np.zeros(model.dim)
-    if problem.groups is None:
-        c, losses = _risk_curvature(problem, evaluation), evaluation.losses
-        share = np.ones(problem.size)
-    else:
-        held = evaluation.solution.weights
-        kept = np.flatnonzero(problem.groups >= 0)
-        number = np.where(problem.groups >= 0, problem.groups, 0)
-        share = np.zeros(problem.size)
-        share[kept] = np.divide(evaluation.weights, held[number], out=np.zeros(problem.size), where=held[number] > 0)[
-            kept
-        ]
-        means = np.bincount(number[kept], weights=(share * evaluation.losses)[kept], minlength=len(held))
-        c, losses = _group_curvature(problem, evaluation)[number], means[number]
-    weight = share * c * (losses - _pool_means(share * c, losses, _pools(problem, evaluation)))
-    s = model.slopes(w, threads=threads)
-    return model.adjoint(weight * s if s.ndim == 1 else weight[:, None] * s, threads=threads)
-
-
-def _pools(problem: Robust, evaluation: Evaluation) -> NDArray[np.int64] | None:
-    """Number of the pool of each sample: sets of samples that share a given weight; None where all share one.
-
-    With an entropic penalty lam over the weights of a spectrum or of a total variation, ``l_i - lam log(q_i/p_i)`` is
-    constant on each pool.
-    """
-    risk = problem.risk
-    if problem.groups is not None or not (isinstance(risk, Spectral | TotalVariation) and risk.penalty is not None):
-        return None
-    q = evaluation.weights
-    p = np.full(problem.size, 1.0 / problem.size) if problem.base is None else problem.base
-    key = np.full(problem.size, math.inf)
-    held = (q > 0) & (p > 0)
-    key[held] = evaluation.losses[held] - risk.penalty * np.log(q[held] / p[held])
-    order = np.argsort(key, kind="stable")
-    ordered = key[order]
-    new = np.zeros(problem.size, dtype=np.int64)
-    new[1:] = ordered[1:] > ordered[:-1] + _SAME_POOL * risk.penalty
-    pools = np.empty(problem.size, dtype=np.int64)
-    pools[order] = np.cumsum(new)
-    return pools
-
-
-def _pool_means(weight: Vector, values: Vector, pools: NDArray[np.int64] | None) -> Vector:
-    """The weighted mean of values over the pool of each sample; 0 where it has no weight."""
-    at = np.zeros(len(values), dtype=np.int64) if pools is None else pools
-    mass = np.bincount(at, weights=weight)
-    total = np.bincount(at, weights=weight * values)
-    return np.divide(total, mass, out=np.zeros(len(mass)), where=mass > 0)[at]
-
-
-def _radius_binds(risk: Risk, evaluation: Evaluation) -> bool:
-    """Whether the weights are held by a radius (of the f-divergences: total variation binds otherwise)."""
-    if not (isinstance(risk, ChiSquare | KL | CressieRead) and risk.radius is not None):
-        return False
-    return risk.penalty is None or float(evaluation.solution.multiplier) > 0.0
-
-
 @dataclass(frozen=True)
 class _Sketch:
     """Rows that stand for all: data (m, d), factors that keep sums unbiased, and what the sums are made of."""
@@ -226,7 +158,7 @@ def _sketch(problem: Robust, model: LinearModel, w: Vector, evaluation: Evaluati
     s, h = model.slopes(w), model.curvatures(w)
     s, h = (s[:, None], h[:, None]) if s.ndim == 1 else (s, h)
     q = evaluation.weights
-    c = _risk_curvature(problem, evaluation)
+    c = risk_curvature(problem, evaluation)
     rows, share = _drawn((q[:, None] * h + (c + q)[:, None] * s * s).sum(axis=1), limit)
     if rows is None:
         return None
@@ -236,15 +168,15 @@ def _sketch(problem: Robust, model: LinearModel, w: Vector, evaluation: Evaluati
         probabilities[np.arange(len(rows)), model._y[rows].astype(np.int64)] += 1.0
     radius = None
     weight = c[rows] * share
-    if _radius_binds(problem.risk, evaluation) and weight.any():
+    if radius_binds(problem.risk, evaluation) and weight.any():
         losses = evaluation.losses[rows]
         radius = losses - float(np.sum(weight * losses)) / float(weight.sum())
-    pools = _pools(problem, evaluation)
+    pools = pools_of(problem, evaluation)
     owners, per_group, inside = None, np.zeros(0), np.zeros(0)
     if problem.groups is not None:
         owners = problem.groups[rows]
         held = evaluation.solution.weights
-        per_group, inside = _group_curvature(problem, evaluation), np.zeros(len(rows))
+        per_group, inside = group_curvature(problem, evaluation), np.zeros(len(rows))
         positive = held[owners] > 0
         inside[positive] = q[rows][positive] / held[owners][positive]
     return _Sketch(
@@ -282,14 +214,15 @@ def _hessian(sketch: _Sketch, outputs: list[int], ones: bool, threads: int) -> V
     elif sketch.pools is not None:
         _subtract_pools(total, sketch, sketch.pools, outputs, ones, threads)
     elif sketch.c.any():
-        for a in (None, sketch.radius):  # orthogonal in the metric c
-            weight = sketch.c * sketch.share * (1.0 if a is None else a)
-            m = float(np.sum(weight if a is None else weight * a))
+        constraints = [np.ones(len(sketch.c))]
+        if sketch.radius is not None:
+            constraints.append(sketch.radius)
+        for a in constraints:  # orthogonal in the metric c
+            weight = sketch.c * sketch.share * a
+            m = float(np.sum(weight * a))
             if m > 0.0:
                 z = _per_output(sketch, outputs, weight, ones)
                 total -= np.outer(z, z) / m
-            if sketch.radius is None:
-                break
     return total
 
 
@@ -333,35 +266,6 @@ def _column_squares(model: LinearModel) -> Vector:
     squares = np.mean(x * x, axis=0)
     squares += 0.01 * squares.mean() if squares.size else 0.0
     return np.append(squares, 1.0) if model.intercept else squares
-
-
-def _risk_curvature(problem: Robust, evaluation: Evaluation) -> Vector:
-    """c of the risk at the losses; zeros where it is not finite, for groups, and at the kink of a radius form."""
-    losses = evaluation.losses
-    tied = has_kink_at_ties(problem.risk) and float(np.ptp(losses)) <= 1e-6 * float(np.abs(losses).max())
-    if problem.groups is not None or tied:
-        return np.zeros(problem.size)
-    c = np.asarray(problem.risk.curvature(evaluation.losses, sample_weight=problem.base))
-    c = np.where(np.isfinite(c), c, 0.0)
-    pools = _pools(problem, evaluation)
-    if pools is not None:
-        c[np.bincount(pools)[pools] == 1] = 0.0  # a sample alone cannot move
-    return c
-
-
-def _group_curvature(problem: Robust, evaluation: Evaluation) -> Vector:
-    """c of the risk at the groups' mean losses."""
-    assert problem.groups is not None
-    held = evaluation.solution.weights
-    kept = problem.groups >= 0
-    number, q = problem.groups[kept], evaluation.weights[kept]
-    inside = np.divide(q, held[number], out=np.zeros(len(q)), where=held[number] > 0)
-    means = np.bincount(number, weights=inside * evaluation.losses[kept], minlength=len(held))
-    empty = held <= 0  # groups without weight: their mean is below every other, and does not matter
-    if empty.any():
-        means[empty] = means[~empty].min(initial=0.0)
-    c = np.asarray(problem.risk.curvature(means))
-    return np.where(np.isfinite(c) & ~empty, c, 0.0)
 
 
 def _drawn(total: Vector, limit: int) -> tuple[NDArray[np.int64] | None, Vector]:

@@ -10,7 +10,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from leeward._precondition import Factor, Identity, curvature_factor, strength_pull
+from leeward._precondition import Factor, Identity, curvature_factor
+from leeward._risk_curvature import strength_pull
 from leeward._smoothing import first_strength, has_kink_at_ties, next_strength, smoothed_problem
 from leeward.algorithms._descent import Point, descend, polish
 from leeward.algorithms._newton import newton_step, path_step

@@ -41,7 +41,8 @@ class LBFGS(Algorithm):
     Minimises ``P(w) = R(l(w)) + (l2/2)|w_pen|^2`` with the gradient ``sum_i q_i grad l_i + l2 w_pen``, q the worst-case weights.
     Linear models are first solved on growing subsamples, and SciPy's L-BFGS-B then works in variables ``w = w0 + P v`` with
     ``P P^T`` the inverse of a model of the curvature, so that scaling of the features does not matter. Non-smooth risks and losses are
-    replaced by smooth lower bounds whose strength is cut until the certified gap of the problem itself is small.
+    replaced by smooth lower bounds whose strength is cut until the certified gap of the problem itself is small. Where many losses tie
+    at the optimum (a strong risk of a weak signal), Newton's method along the path of strengths takes over.
 
     Parameters
     ----------
