@@ -91,15 +91,22 @@ class Factor:
 
 
 def curvature_factor(
-    problem: Robust, model: LinearModel, w: Vector, evaluation: Evaluation, limit: int, damping: float, threads: int
+    problem: Robust,
+    model: LinearModel,
+    w: Vector,
+    evaluation: Evaluation,
+    limit: int,
+    damping: float,
+    threads: int,
+    least: Vector | None = None,
 ) -> Factor | None:
     """The change of variables from the model above at w, from at most ``limit`` rows; None when the model is not finite.
 
     ``damping`` times the diagonal that the first sum would have on rows of equal factor is added: where few rows carry the
     curvature, or the second sum takes it away, steps can be far too long. The outputs of softmax are coupled up to 500
-    coordinates in all, and treated one by one beyond.
+    coordinates in all, and treated one by one beyond. ``least`` (n,) bounds the curvature of the risk from below.
     """
-    sketch = _sketch(problem, model, w, evaluation, limit)
+    sketch = _sketch(problem, model, w, evaluation, limit, least)
     if sketch is None:
         return None
     outputs = range(model.n_outputs)
@@ -154,11 +161,15 @@ class _Sketch:
         return self.q * self.curvatures[:, k] + self.c * self.slopes[:, k] ** 2
 
 
-def _sketch(problem: Robust, model: LinearModel, w: Vector, evaluation: Evaluation, limit: int) -> _Sketch | None:
+def _sketch(
+    problem: Robust, model: LinearModel, w: Vector, evaluation: Evaluation, limit: int, least: Vector | None
+) -> _Sketch | None:
     s, h = model.slopes(w), model.curvatures(w)
     s, h = (s[:, None], h[:, None]) if s.ndim == 1 else (s, h)
     q = evaluation.weights
     c = risk_curvature(problem, evaluation)
+    if least is not None:
+        c = np.maximum(c, least)
     rows, share = _drawn((q[:, None] * h + (c + q)[:, None] * s * s).sum(axis=1), limit)
     if rows is None:
         return None

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["group_curvature", "pools_of", "radius_binds", "risk_curvature", "strength_pull"]
+__all__ = ["chord_curvature", "group_curvature", "pools_of", "radius_binds", "risk_curvature", "strength_pull"]
 
 # Difference of the pools' constants, in units of the penalty, from which pools are apart.
 _SAME_POOL = 1e-6
@@ -49,6 +49,18 @@ def strength_pull(problem: Robust, model: LinearModel, w: Vector, evaluation: Ev
     weight = share * c * (losses - _pool_means(share * c, losses, pools_of(problem, evaluation)))
     s = model.slopes(w, threads=threads)
     return model.adjoint(weight * s if s.ndim == 1 else weight[:, None] * s, threads=threads)
+
+
+def chord_curvature(problem: Robust, start: Evaluation, end: Evaluation) -> Vector | None:
+    """``(q_i' - q_i) / (l_i' - l_i)`` of two points where it is positive, else 0 (n,); None with groups.
+
+    A sample without weight has no curvature, though a long step can wake it: the chord of a step that went wrong says so.
+    """
+    if problem.groups is not None:
+        return None
+    rise = end.losses - start.losses
+    moved = end.weights - start.weights
+    return np.divide(moved, rise, out=np.zeros(problem.size), where=moved * rise > 0)
 
 
 def pools_of(problem: Robust, evaluation: Evaluation) -> NDArray[np.int64] | None:

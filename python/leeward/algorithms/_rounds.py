@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from leeward._precondition import Factor, Identity, curvature_factor
-from leeward._risk_curvature import strength_pull
+from leeward._risk_curvature import chord_curvature, strength_pull
 from leeward._smoothing import first_strength, has_kink_at_ties, next_strength, smoothed_problem
 from leeward.algorithms._descent import Point, descend, polish
 from leeward.algorithms._newton import newton_step, path_step
@@ -103,6 +103,7 @@ class Rounds:
         self._model_cost = math.inf  # of a new curvature model, in evaluations
         self._visits = 0
         self._followed = False
+        self._first_trial: Evaluation | None = None
         self.strength: float | None = None
 
     def run(self, w: Vector, strength: float | None = None) -> Point:
@@ -169,11 +170,13 @@ class Rounds:
         """Newton's method along the path of strengths, until the level is done or no step is good."""
         self._damping = _FIRST_DAMPING
         largest_cut, arrived = _CUT, False
+        chord: Vector | None = None
         for _ in range(_NEWTON):
             m = self._seen.measure
             if m.done or self.strength is None:
                 break
-            self._scaling = self._model(point.w, whole=True)
+            here = self._evaluation(point.w)
+            self._scaling = self._model(point.w, whole=True, least=chord)
             pulled = self._scaling.pull(point.gradient)
             self._excess = min(m.error, 0.5 * float(pulled @ pulled))
             if arrived:
@@ -188,13 +191,16 @@ class Rounds:
                 before = self.strength
                 self._smooth(next_strength(before, m.smoothing, m.allowed, largest_cut))
                 point = self._visit(path_step(point.w, point.gradient, pull, self._scaling, self.strength / before))
-                arrived = True
+                arrived, chord = True, None
                 continue
+            self._first_trial = None
             found = newton_step(self._plain, point.w, point.value, point.gradient, self._scaling, self.strength)
             if found is None:
                 break
             w, value, gradient, kept = found
             point = Point(w, value, gradient)
+            trial = self._first_trial
+            chord = chord_curvature(self._current, here, trial) if kept < _POOR and trial is not None else None
             if kept < _POOR:
                 self._damping = min(10.0 * self._damping, 1.0)
             elif kept > _GOOD:
@@ -203,6 +209,8 @@ class Rounds:
 
     def _plain(self, w: Vector) -> tuple[float, Vector]:
         point = self._visit(w)
+        if self._first_trial is None:
+            self._first_trial = self._evaluation(w)
         return point.value, point.gradient
 
     @property
@@ -272,7 +280,7 @@ class Rounds:
         evaluation = self._seen.evaluation
         return self._current.evaluate(w, threads=self._plan.threads) if evaluation is None else evaluation
 
-    def _model(self, w: Vector, whole: bool = False) -> Scaling:
+    def _model(self, w: Vector, whole: bool = False, least: Vector | None = None) -> Scaling:
         """The curvature at w, from so many rows that it costs about as much as one or two evaluations, or from all."""
         model = self._current.oracle
         if not self._plan.factored or not isinstance(model, LinearModel):
@@ -284,5 +292,7 @@ class Rounds:
         if whole:
             rows = min(n, max(rows, int(_NEWTON_WORK / block**2)))
         self._model_cost = (rows * block**2 / 3e10 + block**3 / 1e10 + 2e-4) / work
-        factor = curvature_factor(self._current, model, w, self._evaluation(w), rows, self._damping, self._plan.threads)
+        factor = curvature_factor(
+            self._current, model, w, self._evaluation(w), rows, self._damping, self._plan.threads, least
+        )
         return Identity() if factor is None else factor
