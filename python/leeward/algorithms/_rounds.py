@@ -10,6 +10,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from leeward._precondition import Factor, Identity, curvature_factor
 from leeward._risk_curvature import chord_curvature, strength_pull
 from leeward._smoothing import first_strength, has_kink_at_ties, next_strength, smoothed_problem
@@ -20,7 +22,6 @@ from leeward.oracles import LinearModel
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from leeward._precondition import Scaling
@@ -103,7 +104,8 @@ class Rounds:
         self._model_cost = math.inf  # of a new curvature model, in evaluations
         self._visits = 0
         self._followed = False
-        self._first_trial: Evaluation | None = None
+        self._first_trial: Evaluation | None = None  # of a Newton step
+        self._chord: Vector | None = None  # least curvature of the risk, from a step that went wrong
         self.strength: float | None = None
 
     def run(self, w: Vector, strength: float | None = None) -> Point:
@@ -170,13 +172,12 @@ class Rounds:
         """Newton's method along the path of strengths, until the level is done or no step is good."""
         self._damping = _FIRST_DAMPING
         largest_cut, arrived = _CUT, False
-        chord: Vector | None = None
         for _ in range(_NEWTON):
             m = self._seen.measure
             if m.done or self.strength is None:
                 break
             here = self._evaluation(point.w)
-            self._scaling = self._model(point.w, whole=True, least=chord)
+            self._scaling = self._model(point.w, whole=True, least=self._chord)
             pulled = self._scaling.pull(point.gradient)
             self._excess = min(m.error, 0.5 * float(pulled @ pulled))
             if arrived:
@@ -191,7 +192,7 @@ class Rounds:
                 before = self.strength
                 self._smooth(next_strength(before, m.smoothing, m.allowed, largest_cut))
                 point = self._visit(path_step(point.w, point.gradient, pull, self._scaling, self.strength / before))
-                arrived, chord = True, None
+                arrived, self._chord = True, None
                 continue
             self._first_trial = None
             found = newton_step(self._plain, point.w, point.value, point.gradient, self._scaling, self.strength)
@@ -199,13 +200,21 @@ class Rounds:
                 break
             w, value, gradient, kept = found
             point = Point(w, value, gradient)
-            trial = self._first_trial
-            chord = chord_curvature(self._current, here, trial) if kept < _POOR and trial is not None else None
-            if kept < _POOR:
-                self._damping = min(10.0 * self._damping, 1.0)
-            elif kept > _GOOD:
-                self._damping = max(0.1 * self._damping, 1e-9)
+            self._learn(kept, here)
         return point
+
+    def _learn(self, kept: float, start: Evaluation) -> None:
+        """Adapts the next curvature model to the decrease that a step has kept, over its promise."""
+        if kept > _GOOD:
+            self._damping = max(0.1 * self._damping, 1e-9)
+            self._chord = None if self._chord is None else 0.1 * self._chord
+        elif kept < _POOR:
+            trial = self._first_trial
+            new = None if trial is None else chord_curvature(self._current, start, trial)
+            if new is not None:
+                self._chord = new if self._chord is None else np.maximum(0.3 * self._chord, new)
+            else:
+                self._damping = min(10.0 * self._damping, 1.0)
 
     def _plain(self, w: Vector) -> tuple[float, Vector]:
         point = self._visit(w)
