@@ -10,7 +10,7 @@ from laws import Law, Sources
 PACKAGE = "python/leeward/"
 # The modules that may import the compiled core. Exceptions are written, with their reason, in docs/architecture.md.
 CORE_USERS = {"risks", "oracles", "problems", "minimize"}
-CORE_EXCEPTIONS = {"__init__", "_precondition"}
+CORE_EXCEPTIONS = {"__init__", "_precondition", "_sums"}
 # Faces: they use public names only and never each other.
 FACES = {"sklearn", "torch", "cli", "testing"}
 # Optional packages and the modules that may import them; the core of the package runs on NumPy and SciPy alone.

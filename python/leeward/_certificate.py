@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from leeward._sums import dot
 from leeward.oracles import LinearModel
 
 if TYPE_CHECKING:
@@ -167,10 +168,10 @@ def _regulariser_gap(problem: Robust, w: Vector, v: Vector, domain: Domain | Non
     if domain is None:
         if problem.l2 > 0:
             residual = problem.l2 * w + v
-            return float(residual @ residual) / (2.0 * problem.l2)
+            return dot(residual, residual) / (2.0 * problem.l2)
         return 0.0 if not v.any() else math.inf
-    r = 0.5 * problem.l2 * float(w @ w) + domain.value(w)
-    return max(r + float(domain.conjugate(-v, problem.l2)) + float(v @ w), 0.0)
+    r = 0.5 * problem.l2 * dot(w, w) + domain.value(w)
+    return max(r + float(domain.conjugate(-v, problem.l2)) + dot(v, w), 0.0)
 
 
 @np.errstate(over="ignore", invalid="ignore")

@@ -16,6 +16,7 @@ import numpy as np
 
 from leeward._checkpoint import CheckpointStore
 from leeward._points import Point, State, StopRun, best_gap, certified_gap, pack, unpack
+from leeward._sums import norm
 from leeward.result import Result, Status
 from leeward.trace import Trace
 
@@ -135,11 +136,11 @@ class RunContext:
     def gradient_norm(self, w: Vector, gradient: Vector) -> float:
         """Norm of the gradient, or of the gradient mapping ``w - prox(w - gradient)`` when there is a domain."""
         if self.domain is None:
-            return float(np.sqrt(gradient @ gradient))
+            return norm(gradient)
         k = self.problem.penalised
         move = gradient.copy()
         move[:k] = w[:k] - self.domain.prox(w[:k] - gradient[:k], 1.0)
-        return float(np.sqrt(move @ move))
+        return norm(move)
 
     def certified_gap(self, w: Vector, evaluation: Evaluation) -> float | None:
         """The certificate at w, or None where none exists."""
@@ -151,7 +152,7 @@ class RunContext:
             return False
         if gap is not None and not math.isnan(gap):
             return gap <= self.tol * abs(objective)
-        return gradient_norm * max(1.0, float(np.sqrt(w @ w))) <= self.tol * max(1.0, abs(objective))
+        return gradient_norm * max(1.0, norm(w)) <= self.tol * max(1.0, abs(objective))
 
     # Recording and ending.
 

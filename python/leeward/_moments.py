@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from leeward._arrays import Csr
+from leeward._sums import weighted_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,7 +34,7 @@ def column_moments(model: LinearModel, base: Vector | None) -> Vector:
         ).astype(np.float64, copy=False)
     total = np.zeros(d)
     for first, last in _blocks(n, d):
-        total += p[first:last] @ _squares(X[first:last])
+        total += weighted_rows(p[first:last], _squares(X[first:last]))
     return total
 
 
@@ -49,7 +50,7 @@ def row_norms(model: LinearModel, metric: Vector | None, wanted: NDArray[np.bool
     else:
         norms = np.empty(n)
         for first, last in _blocks(n, d):
-            norms[first:last] = _squares(X[first:last]) @ m
+            norms[first:last] = np.einsum("ij,j->i", _squares(X[first:last]), m)
     return np.where(wanted, norms + float(model.intercept), 0.0)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from leeward._sums import dot
 from leeward.problems import Robust
 from leeward.risks import KL, ChiSquare, CressieRead, CVaR, SmoothedCVaR, Spectral
 
@@ -93,7 +94,7 @@ def true_evaluation(
     losses = problem.oracle.losses(w, threads=threads) if kinked else smoothed.losses
     solution, weights = problem.weigh(losses, threads=threads)
     k = problem.penalised
-    coef = 0.5 * problem.l2 * float(w[:k] @ w[:k])
+    coef = 0.5 * problem.l2 * dot(w[:k], w[:k])
     true = replace(smoothed, value=float(solution.value) + coef, losses=losses, weights=weights, solution=solution)
     if current.risk == problem.risk:
         error = float(solution.value) - float(smoothed.solution.value)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from leeward import _arrays
+from leeward._sums import dot
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -96,7 +97,7 @@ class Box(Domain):
     def conjugate(self, v: Vector, mu: float = 0.0) -> float:
         if mu > 0:
             w = self.prox(v / mu)
-            return float(v @ w - 0.5 * mu * (w @ w))
+            return dot(v, w) - 0.5 * mu * dot(w, w)
         with np.errstate(invalid="ignore"):
             return float(np.sum(np.where(v > 0, v * self.upper, np.where(v < 0, v * self.lower, 0.0))))
 
@@ -161,7 +162,7 @@ class Simplex(_Scalar):
     def conjugate(self, v: Vector, mu: float = 0.0) -> float:
         if mu > 0:
             w = self.prox(v / mu)
-            return float(v @ w - 0.5 * mu * (w @ w))
+            return dot(v, w) - 0.5 * mu * dot(w, w)
         return float(self.total * v.max())
 
     def check(self, size: int) -> None:
@@ -203,7 +204,7 @@ class L1Ball(_Scalar):
     def conjugate(self, v: Vector, mu: float = 0.0) -> float:
         if mu > 0:
             w = self.prox(v / mu)
-            return float(v @ w - 0.5 * mu * (w @ w))
+            return dot(v, w) - 0.5 * mu * dot(w, w)
         return float(self.radius * np.abs(v).max(initial=0.0))
 
     def _numbers(self) -> tuple[float, float]:
@@ -279,7 +280,7 @@ class L1(_Scalar):
     def conjugate(self, v: Vector, mu: float = 0.0) -> float:
         over = np.maximum(np.abs(v) - self.strength, 0.0)
         if mu > 0:
-            return float(over @ over) / (2.0 * mu)
+            return dot(over, over) / (2.0 * mu)
         return 0.0 if not over.any() else np.inf
 
     def _numbers(self) -> tuple[float, float]:
@@ -317,12 +318,12 @@ class ElasticNet(_Scalar):
 
     @np.errstate(over="ignore")
     def value(self, w: Vector) -> float:
-        return self.l1 * float(np.abs(w).sum()) + 0.5 * self.l2 * float(w @ w)
+        return self.l1 * float(np.abs(w).sum()) + 0.5 * self.l2 * dot(w, w)
 
     def conjugate(self, v: Vector, mu: float = 0.0) -> float:
         over = np.maximum(np.abs(v) - self.l1, 0.0)
         if mu + self.l2 > 0:
-            return float(over @ over) / (2.0 * (mu + self.l2))
+            return dot(over, over) / (2.0 * (mu + self.l2))
         return 0.0 if not over.any() else np.inf
 
     def _numbers(self) -> tuple[float, float]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from leeward import _arrays, _core
+from leeward._sums import dot
 from leeward.risks import Mean, Risk, Tilted
 
 if TYPE_CHECKING:
@@ -233,7 +234,7 @@ class Robust:
             return 0.0
         coef = w[: self.penalised]
         with np.errstate(over="ignore"):  # infinite where it must be
-            return 0.5 * self.l2 * float(coef @ coef)
+            return 0.5 * self.l2 * dot(coef, coef)
 
     def __repr__(self) -> str:
         groups = "" if self._groups is None else f", groups={self._groups.count} groups"

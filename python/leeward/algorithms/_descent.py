@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from leeward._sums import norm
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -68,7 +70,7 @@ def descend(f: Function, start: Point, scaling: Scaling, memory: int, limit: int
     """
     best = start
     pulled = scaling.pull(start.gradient)
-    unit = float(np.sqrt(pulled @ pulled))
+    unit = norm(pulled)
     if unit == 0.0 or not math.isfinite(unit):
         return Segment(best, True, False)
     overshot = False
@@ -136,4 +138,4 @@ def polish(f: Function, start: Point, scaling: Scaling, limit: int) -> Point:
 
 
 def _length(v: Vector) -> float:
-    return float(np.sqrt(v @ v))
+    return norm(v)

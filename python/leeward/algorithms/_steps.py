@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from leeward._moments import column_moments, row_norms
+from leeward._sums import dot, norm
 from leeward.oracles import LinearModel
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Place:
         direction, value, cost, finite = self.estimator.direction(w, self.first_draw + k, self.threads)
         coef, l2 = w[: self.problem.penalised], self.problem.l2
         direction[: self.problem.penalised] += l2 * coef
-        return direction, value + 0.5 * l2 * float(coef @ coef), cost, finite
+        return direction, value + 0.5 * l2 * dot(coef, coef), cost, finite
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ def scaling(problem: Robust, domain: Domain | None) -> Vector | None:
 @np.errstate(over="ignore")
 def _square(v: Vector, metric: Vector | None) -> float:
     """|v|^2 in the metric of moves: the fall of a linear function over a unit step."""
-    return float(v @ v) if metric is None else float(v @ (metric * v))
+    return dot(v, v) if metric is None else dot(v, metric * v)
 
 
 def _descent_step(
@@ -171,12 +172,12 @@ def _largest_eigenvalue(place: Place, h: Vector) -> float:
     assert isinstance(model, LinearModel)
     v, top = root * place.evaluation.gradient + 1e-3 * root, 0.0
     for _ in range(_POWER_STEPS):
-        size = float(np.sqrt(v @ v))
+        size = norm(v)
         if not (size > 0 and math.isfinite(size)):
             break
         scores = model.scores(root * (v / size), threads=place.threads)
         v = root * model.adjoint(h * scores if scores.ndim == 1 else h[:, None] * scores, threads=place.threads)
-        top = float(np.sqrt(v @ v))
+        top = norm(v)
     return top
 
 

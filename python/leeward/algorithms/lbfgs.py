@@ -11,6 +11,7 @@ import numpy as np
 from leeward._certificate import certify
 from leeward._pilot import level_rows, subproblem
 from leeward._smoothing import true_evaluation
+from leeward._sums import dot, norm
 from leeward.algorithms._log import Log
 from leeward.algorithms._rounds import Measure, Plan, Rounds, Seen
 from leeward.algorithms.base import Algorithm
@@ -163,7 +164,7 @@ class _Run:
                 smoothed = current.evaluate(w, threads=self.context.threads)
                 true, smoothing = true_evaluation(part, current, w, smoothed, self.context.threads)
                 pulled = scaling.pull(smoothed.gradient)
-                measure = Measure(0.5 * float(pulled @ pulled), share * abs(true.value), smoothing)
+                measure = Measure(0.5 * dot(pulled, pulled), share * abs(true.value), smoothing)
                 return Seen(smoothed.value, smoothed.gradient, measure, smoothed)
 
             level = Rounds(part, observe, plan)
@@ -214,7 +215,7 @@ class _Run:
             error = _norm(smoothed.gradient) * max(1.0, _norm(w))
             return Measure(error, tol * max(1.0, abs(true.value)), smoothing), None
         coef = smoothed.gradient[: problem.penalised]
-        measure = Measure(float(coef @ coef) / (2.0 * problem.l2), tol * abs(true.value), smoothing)
+        measure = Measure(dot(coef, coef) / (2.0 * problem.l2), tol * abs(true.value), smoothing)
         if problem.penalised == problem.dim:
             return measure, measure.error + smoothing
         if not measure.done:
@@ -235,4 +236,4 @@ class _Run:
 
 @np.errstate(over="ignore")
 def _norm(v: Vector) -> float:
-    return float(np.sqrt(v @ v))
+    return norm(v)
