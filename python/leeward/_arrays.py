@@ -220,8 +220,8 @@ def index_array(index: ArrayLike | None) -> NDArray[np.int64] | None:
     return np.ascontiguousarray(array, dtype=np.int64)
 
 
-def output(out: NDArray[np.float64] | None, shape: tuple[int, ...]) -> Vector:
-    """Return `out` if it is a writable, contiguous float64 array of the shape, a new array if it is None."""
+def output(out: NDArray[np.float64] | None, shape: tuple[int, ...], *read: NDArray[Any]) -> Vector:
+    """Return `out` if it is a writable, contiguous float64 array of the shape apart from what is read; new if it is None."""
     if out is None:
         return np.empty(shape)
     if (
@@ -233,6 +233,8 @@ def output(out: NDArray[np.float64] | None, shape: tuple[int, ...]) -> Vector:
         raise TypeError("out must be a writable, C-contiguous float64 array")
     if out.shape != shape:
         raise ValueError(f"out must have shape {shape}, got shape {out.shape}")
+    if any(np.may_share_memory(out, array) for array in read):
+        raise ValueError("out must not share memory with w or weights, which are read while it is written")
     return out
 
 

@@ -86,8 +86,9 @@ class Oracle:
             If an array has the wrong shape or kind.
         """
         rows = _arrays.index_array(index)
-        result = _arrays.output(out, (self.size if rows is None else rows.shape[0],))
-        self._core.losses(_arrays.point(w, self.dim), rows, result, self._thread_count(threads))
+        at = _arrays.point(w, self.dim)
+        result = _arrays.output(out, (self.size if rows is None else rows.shape[0],), at)
+        self._core.losses(at, rows, result, self._thread_count(threads))
         return result
 
     def gradient(
@@ -127,8 +128,9 @@ class Oracle:
         rows = _arrays.index_array(index)
         count = self.size if rows is None else rows.shape[0]
         scale = _arrays.point(weights, count, "weights")
-        result = _arrays.output(out, (self.dim,))
-        self._core.gradient(_arrays.point(w, self.dim), scale, rows, result, self._thread_count(threads))
+        at = _arrays.point(w, self.dim)
+        result = _arrays.output(out, (self.dim,), at, scale)
+        self._core.gradient(at, scale, rows, result, self._thread_count(threads))
         return result
 
     def _thread_count(self, threads: int | None) -> int:
