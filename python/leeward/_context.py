@@ -146,6 +146,7 @@ class RunContext:
         """The certificate at w, or None where none exists."""
         return certified_gap(self.problem, w, evaluation, self.domain, self.threads)
 
+    @np.errstate(over="ignore")
     def within_tolerance(self, w: Vector, objective: float, gradient_norm: float, gap: float | None) -> bool:
         """The documented rule: ``gap <= tol |P|`` with a certificate, else ``|g| max(1, |w|) <= tol max(1, |P|)``."""
         if self.tol <= 0 or not math.isfinite(objective):

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 import leeward as lw
 from leeward.sklearn._errors import ConvergenceWarning, convergence_warnings
-from leeward.sklearn._inputs import group_codes, level, seed_of, threads_of, weights_of
+from leeward.sklearn._inputs import group_codes, level, refuse_masked, seed_of, threads_of, weights_of
 from leeward.sklearn._names import algorithm_of, risk_of, risk_parameters, with_parameters
 
 __all__ = ["RobustLinear", "linear_scores"]
@@ -113,6 +113,8 @@ class RobustLinear(BaseEstimator):  # type: ignore[misc]
     # -- input ------------------------------------------------------------------------------------------------------
     def _check_features(self, X: Any, *, reset: bool = False, **y: Any) -> Any:
         """Validated X (or X, y); float32 and float64 stay as they are, sparse becomes CSR."""
+        refuse_masked(X, "X")
+        refuse_masked(y.get("y"), "y")
         try:
             return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=(np.float64, np.float32), **y)
         except ValueError as error:

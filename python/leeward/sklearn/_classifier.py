@@ -220,7 +220,7 @@ class RobustClassifier(ClassifierMixin, RobustLinear):  # type: ignore[misc]
         if weight is not None:
             classes = classes[np.bincount(codes, weight) > 0]
         if len(classes) < 2:
-            left = "no class remains" if not len(classes) else f"only one class remains: {classes[0]!r}"
+            left = "no class remains" if not len(classes) else f"only one class remains: {classes[:1].tolist()[0]!r}"
             why = "" if weight is None else " among the samples of positive weight (sample_weight, class_weight)"
             raise ValueError(f"{type(self).__name__} needs samples of at least two classes, {left}{why}")
         return weight, classes

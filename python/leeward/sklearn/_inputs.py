@@ -10,17 +10,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["group_codes", "level", "seed_of", "threads_of", "weights_of"]
+__all__ = ["group_codes", "level", "refuse_masked", "seed_of", "threads_of", "weights_of"]
 
 
 def weights_of(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
     """(n,) float64 weights, or None when none were given; a single number weighs every sample the same."""
     if sample_weight is None:
         return None
+    refuse_masked(sample_weight, "sample_weight")
     try:
-        weight = np.array(sample_weight, dtype=np.float64)
+        given = np.asarray(sample_weight)
+        if given.dtype.kind == "c":
+            raise TypeError(f"got dtype {given.dtype}")
+        weight = np.array(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"sample_weight must hold numbers: {error}") from error
+        raise ValueError(f"sample_weight must hold real numbers: {error}") from error
     if weight.ndim == 0:
         weight = np.full(n, float(weight))
     if weight.ndim != 1:
@@ -32,6 +36,12 @@ def weights_of(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
     if not weight.any():
         raise ValueError("sample_weight must have a positive entry: the sum of the sample weights is zero")
     return weight
+
+
+def refuse_masked(values: Any, name: str) -> None:
+    """ValueError for an array with masked entries, which would be read as if they were not masked."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise ValueError(f"{name} has masked entries; fill or drop them first")
 
 
 def _refuse(bad: NDArray[np.bool_], weight: NDArray[np.float64], what: str) -> None:
