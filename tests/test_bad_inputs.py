@@ -221,11 +221,22 @@ def test_odd_losses_have_a_value_between_their_mean_and_their_maximum(risk: lw.R
         assert s.weights == pytest.approx(np.full(6, 1 / 6), rel=1e-14)
 
 
+READ_AS_INDEX = ("read-only", "strided", "reversed", "big-endian", "unaligned")
+
+
+def unaligned(array: np.ndarray) -> np.ndarray:
+    raw = np.zeros(array.nbytes + 1, np.uint8)
+    view = raw[1:].view(array.dtype).reshape(array.shape)
+    view[...] = array
+    return view
+
+
 FORMS: dict[str, Callable[[np.ndarray], Any]] = {
     "read-only": lambda a: np.frombuffer(a.tobytes(), a.dtype).reshape(a.shape),
     "strided": lambda a: np.repeat(a, 3, axis=0)[::3],
     "reversed": lambda a: a[::-1].copy()[::-1],
     "big-endian": lambda a: a.astype(a.dtype.newbyteorder(">")),
+    "unaligned": unaligned,
     "Fortran": np.asfortranarray,
     "long double": lambda a: a.astype(np.longdouble),
     "objects that are numbers": lambda a: a.astype(object),
@@ -240,6 +251,10 @@ def test_any_form_of_the_same_numbers_gives_the_same_bits(form: str) -> None:
     w, q = np.array([0.5, -1.0, 0.25]), np.arange(6.0)
     np.testing.assert_array_equal(model.losses(change(w)), MODEL.losses(w))
     np.testing.assert_array_equal(model.gradient(change(w), change(q)), MODEL.gradient(w, q))
+    rows = np.array([5, 0, 3])
+    np.testing.assert_array_equal(
+        model.losses(w, change(rows) if form in READ_AS_INDEX else rows), MODEL.losses(w, rows)
+    )
     if "masked" not in form:
         assert lw.KL(radius=0.1)(change(q), change(ONES)) == lw.KL(radius=0.1)(q, ONES)
     assert lw.minimize(model, change(w)).x == pytest.approx(lw.minimize(MODEL, w).x, rel=1e-12)

@@ -75,7 +75,7 @@ def matrix(X: Any, name: str = "X") -> NDArray[Any] | Csr:
     item = array.itemsize
     columns = array.shape[1] == 1 or array.strides[1] == item
     if not (columns and array.strides[0] % item == 0 and array.flags.aligned):
-        array = np.ascontiguousarray(array)
+        array = _plain(array, array.dtype)
     return array
 
 
@@ -91,13 +91,13 @@ def _csr(X: Any, name: str) -> Csr:
         raise ValueError(f"{name} must have shape (n, d), got shape {X.shape}")
     _not_empty(X.shape, name)
     csr = X if X.format == "csr" else X.tocsr()
-    indices = csr.indices
+    data, indices = _real(csr.data, f"{name}.data"), csr.indices
     if indices.dtype not in (np.dtype(np.int32), np.dtype(np.int64)):
         indices = indices.astype(np.int64)
     return Csr(
-        np.ascontiguousarray(_real(csr.data, f"{name}.data")),
-        np.ascontiguousarray(indices),
-        np.ascontiguousarray(csr.indptr, dtype=np.int64),
+        _plain(data, data.dtype),
+        _plain(indices, indices.dtype.newbyteorder("=")),
+        _plain(csr.indptr, np.int64),
         (int(csr.shape[0]), int(csr.shape[1])),
     )
 
@@ -139,7 +139,7 @@ def numbers(values: ArrayLike, name: str, size: int | None = None) -> Vector:
         raise ValueError(f"{name} must be one-dimensional, got shape {array.shape}")
     if size is not None and array.shape[0] != size:
         raise ValueError(f"{name} must have shape ({size},), got shape {array.shape}")
-    vector = np.ascontiguousarray(_real(array, name), dtype=np.float64)
+    vector = _plain(_real(array, name), np.float64)
     good = np.abs(vector) <= LIMIT
     if not good.all():
         k = int(np.argmin(good))
@@ -185,7 +185,7 @@ def doubles(values: ArrayLike, name: str) -> Vector:
     array = _plain_array(values, name)
     if array.dtype != np.float64:
         array = _real(array, name)
-    return np.asarray(array, dtype=np.float64, order="C")
+    return _plain(array, np.float64)
 
 
 def number(value: Any, name: str) -> float:
@@ -217,7 +217,7 @@ def index_array(index: ArrayLike | None) -> NDArray[np.int64] | None:
         raise ValueError(f"index must be one-dimensional, got shape {array.shape}")
     if array.dtype.kind not in "iu" and (array.size or array.dtype.kind not in "f"):
         raise TypeError(f"index must hold sample numbers, got dtype {array.dtype}")
-    return np.ascontiguousarray(array, dtype=np.int64)
+    return _plain(array, np.int64)
 
 
 def output(out: NDArray[np.float64] | None, shape: tuple[int, ...], *read: NDArray[Any]) -> Vector:
@@ -228,9 +228,10 @@ def output(out: NDArray[np.float64] | None, shape: tuple[int, ...], *read: NDArr
         not isinstance(out, np.ndarray)
         or out.dtype != np.float64
         or not out.flags.c_contiguous
+        or not out.flags.aligned
         or not out.flags.writeable
     ):
-        raise TypeError("out must be a writable, C-contiguous float64 array")
+        raise TypeError("out must be a writable, C-contiguous float64 array on aligned memory")
     if out.shape != shape:
         raise ValueError(f"out must have shape {shape}, got shape {out.shape}")
     if any(np.may_share_memory(out, array) for array in read):

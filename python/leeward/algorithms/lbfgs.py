@@ -201,6 +201,7 @@ class _Run:
             context.checkpoint.save(self.log.arrays())
         return Seen(smoothed.value, smoothed.gradient, measure, smoothed)
 
+    @np.errstate(over="ignore")
     def _measure(
         self, current: Robust, w: Vector, smoothed: Evaluation, true: Evaluation, smoothing: float
     ) -> tuple[Measure, float | None]:
