@@ -17,13 +17,24 @@ Rows rows_of(Batch batch, std::int64_t first, std::int64_t count) {
 }
 
 // sum_k r[k * stride], in lanes.
-double strided_sum(const double* r, std::int64_t count, std::int64_t stride) {
+LEEWARD_INLINE double sum_in_lanes(const double* r, std::int64_t count, std::int64_t stride) {
   Lanes sum;
   std::int64_t k = 0;
-  for (; k + kLanes <= count; k += kLanes)
+  for (; k + kLanes <= count; k += kLanes) {
+    LEEWARD_LANES
     for (int l = 0; l < kLanes; ++l) sum.lane[l] += r[(k + l) * stride];
+  }
   for (int l = 0; k < count; ++k, ++l) sum.lane[l] += r[k * stride];
   return sum.fold();
+}
+LEEWARD_CLONES double contiguous_sum(const double* r, std::int64_t count) { return sum_in_lanes(r, count, 1); }
+double strided_sum(const double* r, std::int64_t count, std::int64_t stride) {
+  return stride == 1 ? contiguous_sum(r, count) : sum_in_lanes(r, count, stride);
+}
+
+LEEWARD_CLONES void multiply(const double* LEEWARD_RESTRICT a, const double* LEEWARD_RESTRICT b, std::int64_t count,
+                             double* LEEWARD_RESTRICT out) {
+  for (std::int64_t k = 0; k < count; ++k) out[k] = a[k] * b[k];
 }
 
 void scores_of_rows(const LinearMatrix& matrix, const double* w, std::int64_t outputs, bool intercept, Rows rows,
@@ -104,10 +115,10 @@ void sum_weighted(const LinearMatrix& matrix, std::int64_t outputs, bool interce
   if (t.tasks > 1) combine(partial, t.tasks, apart, dim, out, use.threads);
 }
 
-// The samples of a tile whose weight is not 0, with their weights and labels.
+// The samples of a tile whose weight is not 0, with their weights and what goes with each sample: its label or its slope.
 struct Chosen {
   Rows rows;
-  const double *weights, *labels;
+  const double *weights, *own;
 };
 
 LEEWARD_CLONES std::int64_t count_zeros(const double* x, std::int64_t count) {
@@ -116,18 +127,23 @@ LEEWARD_CLONES std::int64_t count_zeros(const double* x, std::int64_t count) {
   return zeros;
 }
 
-Chosen choose(Batch batch, std::int64_t first, std::int64_t count, const double* weights, const double* labels,
+Chosen choose(Batch batch, std::int64_t first, std::int64_t count, const double* weights, const double* own,
               const Scratch& s) {
-  if (count_zeros(weights, count) == 0 && batch.index == nullptr) return {{nullptr, first, count}, weights, labels + first};
+  if (count_zeros(weights, count) == 0 && batch.index == nullptr) return {{nullptr, first, count}, weights, own + first};
   std::int64_t kept = 0;
   for (std::int64_t k = 0; k < count; ++k) {  // without a branch: a slot is overwritten until it is kept
     const std::int64_t i = batch[first + k];
     s.index[kept] = i;
     s.weights[kept] = weights[k];
-    s.y[kept] = labels[i];
+    s.y[kept] = own[i];
     kept += weights[k] != 0.0 ? 1 : 0;
   }
   return {{s.index, 0, kept}, s.weights, s.y};
+}
+
+void losses_pass(const hd::LossSpec& loss, LossInputs in, double* out, double* slopes) {
+  if (slopes == nullptr) return loss_values(loss, in, out);
+  loss_values_and_slopes(loss, in, out, slopes);
 }
 
 // Calls f(first, count) for the tiles of a pass that writes to its own rows only.
@@ -160,6 +176,9 @@ void LinearOracle::from_scores(const double* w, Batch batch, std::int64_t width,
   const ScoreMemo::Hold memo(batch.index == nullptr ? settings_.memo : nullptr);
   const double* const known = memo.find(w, dim());
   double* const kept = known != nullptr ? nullptr : memo.begin(batch.size * outputs());
+  // A gradient is likely to follow at the same w.
+  double* const slopes = kept != nullptr && outputs() == 1 && pass == losses_pass
+                             ? memo.begin_slopes(batch.size, settings_.loss, settings_.labels) : nullptr;
   const RowTiles t = RowTiles::make(batch.size, *matrix_, outputs(), 0);
   const Workspace::Scope scope(use.workspace);
   const std::int64_t own = Scratch::doubles(t.tile, outputs());
@@ -178,47 +197,41 @@ void LinearOracle::from_scores(const double* w, Batch batch, std::int64_t width,
       for (std::int64_t k = 0; k < count; ++k) s.y[k] = settings_.labels[rows.index[k]];
       y = s.y;
     }
-    pass(*this, z, y, count, out + first * width);
+    pass(settings_.loss, {z, y, count, outputs()}, out + first * width, slopes != nullptr ? slopes + first : nullptr);
   });
   if (kept != nullptr) memo.commit(w, dim());
 }
 
 void LinearOracle::losses(const double* w, Batch batch, double* out, Resources& use) const {
-  from_scores(
-      w, batch, 1,
-      [](const LinearOracle& self, const double* z, const double* y, std::int64_t count, double* to) {
-        loss_values(self.settings_.loss, {z, y, count, self.outputs()}, to);
-      },
-      out, use);
+  from_scores(w, batch, 1, losses_pass, out, use);
 }
 
 void LinearOracle::slopes(const double* w, Batch batch, double* out, Resources& use) const {
   from_scores(
-      w, batch, outputs(),
-      [](const LinearOracle& self, const double* z, const double* y, std::int64_t count, double* to) {
-        loss_slopes(self.settings_.loss, {z, y, count, self.outputs()}, to);
-      },
+      w, batch, outputs(), [](const hd::LossSpec& loss, LossInputs in, double* to, double*) { loss_slopes(loss, in, to); },
       out, use);
 }
 
 void LinearOracle::curvatures(const double* w, Batch batch, double* out, Resources& use) const {
   from_scores(
       w, batch, outputs(),
-      [](const LinearOracle& self, const double* z, const double* y, std::int64_t count, double* to) {
-        loss_curvatures(self.settings_.loss, {z, y, count, self.outputs()}, to);
-      },
-      out, use);
+      [](const hd::LossSpec& loss, LossInputs in, double* to, double*) { loss_curvatures(loss, in, to); }, out, use);
 }
 
 // Samples of weight 0 are left out, so that a gradient of CVaR reads the rows of the tail only.
 void LinearOracle::gradient(const double* w, Batch batch, const double* weights, double* out, Resources& use) const {
   const ScoreMemo::Hold memo(batch.index == nullptr ? settings_.memo : nullptr);
   const double* const known = memo.find(w, dim());
+  const double* const slopes = memo.find_slopes(w, dim(), settings_.loss, settings_.labels);
   const std::int64_t outs = outputs();
   sum_weighted(
       *matrix_, outs, settings_.intercept, batch.size,
       [&](std::int64_t first, std::int64_t count, const Scratch& s) {
-        const Chosen chosen = choose(batch, first, count, weights + first, settings_.labels, s);
+        const Chosen chosen = choose(batch, first, count, weights + first, slopes != nullptr ? slopes : settings_.labels, s);
+        if (slopes != nullptr) {
+          multiply(chosen.weights, chosen.own, chosen.rows.count, s.r);
+          return WeightedRows{chosen.rows, s.r};
+        }
         const std::int64_t kept = chosen.rows.count;
         const double* z = s.z;
         if (known == nullptr)
@@ -228,7 +241,7 @@ void LinearOracle::gradient(const double* w, Batch batch, const double* weights,
         else
           for (std::int64_t k = 0; k < kept; ++k)
             for (std::int64_t c = 0; c < outs; ++c) s.z[k * outs + c] = known[chosen.rows.index[k] * outs + c];
-        weighted_slopes(settings_.loss, {z, chosen.labels, kept, outs}, chosen.weights, s.r);
+        weighted_slopes(settings_.loss, {z, chosen.own, kept, outs}, chosen.weights, s.r);
         return WeightedRows{chosen.rows, s.r};
       },
       out, use);

@@ -1,8 +1,8 @@
 // CSR rows, sorted or not; entries that name the same column twice add up.
 //
 // What a pass costs is the random access to w (or to the gradient), which misses the L1 cache, beside the stream of entries.
-// The misses keep the hardware from fetching the stream ahead, so this is done here, more often than once a line, since the
-// processor drops some.
+// The misses keep the hardware from fetching the stream ahead, so this is done here: into L2, which leaves the L1 cache and
+// its queue of misses to the random access, and more often than once a line, since the processor drops some.
 #include <cstdint>
 
 #include "leeward/core/simd.hpp"
@@ -12,8 +12,9 @@
 namespace leeward {
 namespace {
 
-constexpr std::int64_t kAhead = 2048;  // bytes of values; of the narrower column numbers half as many
+constexpr std::int64_t kAhead = 6144;  // bytes of values; of the narrower column numbers half as many
 constexpr std::int64_t kRowsAhead = 2;
+constexpr int kStep = 4;  // entries between prefetches in a weighted sum
 
 LEEWARD_INLINE void prefetch_bytes(const void* address, std::int64_t distance) {
   LEEWARD_PREFETCH(static_cast<const char*>(address) + distance);
@@ -22,8 +23,8 @@ LEEWARD_INLINE void prefetch_bytes(const void* address, std::int64_t distance) {
 // The stream beyond entry e, for rows taken in order.
 template <class T, class I>
 LEEWARD_INLINE void prefetch_stream(CsrView<T, I> x, std::int64_t e) {
-  prefetch_bytes(x.data + e, kAhead);
-  prefetch_bytes(x.indices + e, kAhead / 2);
+  LEEWARD_PREFETCH_L2(reinterpret_cast<const char*>(x.data + e) + kAhead);
+  LEEWARD_PREFETCH_L2(reinterpret_cast<const char*>(x.indices + e) + kAhead / 2);
 }
 
 // The start of a row to come, for rows picked by number.
@@ -64,7 +65,6 @@ void add_rows_kernel(CsrView<T, I> x, Rows rows, const double* LEEWARD_RESTRICT 
     const std::int64_t i = rows[k], last = x.indptr[i + 1];
     const double rk = r[k * stride];
     std::int64_t e = x.indptr[i];
-    constexpr int kStep = sizeof(T) == 8 ? 2 : 4;  // entries between prefetches
     for (; e + kStep <= last; e += kStep) {
       if constexpr (kInOrder) prefetch_stream(x, e);
       for (int l = 0; l < kStep; ++l) out[x.indices[e + l]] += static_cast<double>(x.data[e + l]) * rk;

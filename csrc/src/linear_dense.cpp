@@ -19,58 +19,131 @@ constexpr std::int64_t kRowsAhead = 3;
 // Asks for the row that will be read kRowsAhead after the k-th.
 template <class T>
 LEEWARD_INLINE void prefetch_row(DenseView<T> x, Rows rows, std::int64_t k) {
-  if (rows.index == nullptr || k + kRowsAhead >= rows.count) return;
+  if (k + kRowsAhead >= rows.count) return;
   const auto* row = reinterpret_cast<const char*>(x.row(rows.index[k + kRowsAhead]));
   const std::int64_t bytes = x.cols * static_cast<std::int64_t>(sizeof(T));
   for (std::int64_t b = 0; b < bytes && b < kPrefetched; b += kLine) LEEWARD_PREFETCH(row + b);
 }
 
-// x . w: entry j goes to lane j mod 16 while 16 remain, then to one of four lanes while four remain, then to a last one.
+// The last entries of a row, which fill no step of 16, are taken as the row's last 8 or 16 entries, of which those already
+// seen count 0. So no row is taken entry by entry at its end, and none is read beyond it.
+struct Tail {
+  std::int64_t whole;  // columns before this one are taken 16 at a time
+  std::int64_t width;  // 0, 8 or 16
+  std::int64_t first;  // column where the tail begins
+
+  LEEWARD_INLINE explicit Tail(std::int64_t cols)
+      : whole(cols / 16 * 16), width((cols - whole + 7) / 8 * 8), first(cols - width) {}
+  LEEWARD_INLINE bool fresh(std::int64_t l) const { return first + l >= whole; }
+};
+
+constexpr std::int64_t kShort = 16;  // rows below this length have no lanes
+constexpr int kFolded = 8;           // rows whose lanes are folded together
+
+// lane[l] of 8: entry j of x . w goes to lane j mod 16 (in the tail, j - first), then lane l + 8 is added to lane l.
+// Halves of eight, so that float32 is converted as it is loaded.
 template <class T>
-LEEWARD_INLINE double dot(const T* LEEWARD_RESTRICT x, const double* LEEWARD_RESTRICT w, std::int64_t cols) {
-  double a[16] = {}, b[8], c[4] = {}, d[4], rest = 0.0;
-  std::int64_t j = 0;
-  for (; j + 16 <= cols; j += 16)
-    for (int l = 0; l < 16; ++l) a[l] += static_cast<double>(x[j + l]) * w[j + l];
-  for (; j + 4 <= cols; j += 4)
-    for (int l = 0; l < 4; ++l) c[l] += static_cast<double>(x[j + l]) * w[j + l];
-  for (; j < cols; ++j) rest += static_cast<double>(x[j]) * w[j];
-  for (int l = 0; l < 8; ++l) b[l] = a[l] + a[l + 8];
-  for (int l = 0; l < 4; ++l) d[l] = (b[l] + b[l + 4]) + c[l];
-  return ((d[0] + d[2]) + (d[1] + d[3])) + rest;
+LEEWARD_INLINE void dot_lanes(const T* LEEWARD_RESTRICT x, const double* LEEWARD_RESTRICT w,
+                              const double* LEEWARD_RESTRICT w_tail, const Tail& tail, double* LEEWARD_RESTRICT lane) {
+  double low[8] = {}, high[8] = {};
+  for (std::int64_t j = 0; j < tail.whole; j += 16) {
+    LEEWARD_LANES
+    for (int l = 0; l < 8; ++l) low[l] += static_cast<double>(x[j + l]) * w[j + l];
+    LEEWARD_LANES
+    for (int l = 0; l < 8; ++l) high[l] += static_cast<double>(x[j + 8 + l]) * w[j + 8 + l];
+  }
+  if (tail.width > 0) {
+    LEEWARD_LANES
+    for (int l = 0; l < 8; ++l) low[l] += static_cast<double>(x[tail.first + l]) * w_tail[l];
+  }
+  if (tail.width > 8) {
+    LEEWARD_LANES
+    for (int l = 0; l < 8; ++l) high[l] += static_cast<double>(x[tail.first + 8 + l]) * w_tail[8 + l];
+  }
+  LEEWARD_LANES
+  for (int l = 0; l < 8; ++l) lane[l] = low[l] + high[l];
+}
+
+LEEWARD_INLINE double fold(const double* lane) {
+  return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
 }
 
 template <class T>
+LEEWARD_INLINE double short_dot(const T* LEEWARD_RESTRICT x, const double* LEEWARD_RESTRICT w, std::int64_t cols) {
+  double sum = 0.0;
+  for (std::int64_t j = 0; j < cols; ++j) sum += static_cast<double>(x[j]) * w[j];
+  return sum;
+}
+
+template <bool kPicked, class T>
 LEEWARD_INLINE void dots_body(DenseView<T> x, Rows rows, const double* LEEWARD_RESTRICT w, double bias,
                               double* LEEWARD_RESTRICT out, std::int64_t stride) {
-  for (std::int64_t k = 0; k < rows.count; ++k) {
-    prefetch_row(x, rows, k);
-    out[k * stride] = dot(x.row(rows[k]), w, x.cols) + bias;
+  if (x.cols < kShort) {
+    for (std::int64_t k = 0; k < rows.count; ++k) {
+      if constexpr (kPicked) prefetch_row(x, rows, k);
+      out[k * stride] = short_dot(x.row(rows[k]), w, x.cols) + bias;
+    }
+    return;
+  }
+  const Tail tail(x.cols);
+  alignas(64) double w_tail[16] = {}, lane[kFolded * 8];
+  for (int l = 0; l < tail.width; ++l) w_tail[l] = tail.fresh(l) ? w[tail.first + l] : 0.0;
+  std::int64_t k = 0;
+  for (; k + kFolded <= rows.count; k += kFolded) {
+    for (int g = 0; g < kFolded; ++g) {
+      if constexpr (kPicked) prefetch_row(x, rows, k + g);
+      dot_lanes(x.row(rows[k + g]), w, w_tail, tail, lane + 8 * g);
+    }
+    double sum[kFolded];
+    LEEWARD_LANES
+    for (int g = 0; g < kFolded; ++g) sum[g] = fold(lane + 8 * g) + bias;
+    for (int g = 0; g < kFolded; ++g) out[(k + g) * stride] = sum[g];
+  }
+  for (; k < rows.count; ++k) {
+    dot_lanes(x.row(rows[k]), w, w_tail, tail, lane);
+    out[k * stride] = fold(lane) + bias;
   }
 }
 
-// out += r x. Blocks of fixed length keep the compiler from versions of the loop that read in another order.
+// out += r x for the whole steps of a row, rest += r x for its tail.
 template <class T>
-LEEWARD_INLINE void add_row(const T* LEEWARD_RESTRICT x, double r, double* LEEWARD_RESTRICT out, std::int64_t cols) {
-  std::int64_t j = 0;
-  for (; j + 32 <= cols; j += 32)
-    for (int l = 0; l < 32; ++l) out[j + l] += r * static_cast<double>(x[j + l]);
-  for (; j + 8 <= cols; j += 8)
+LEEWARD_INLINE void add_row(const T* LEEWARD_RESTRICT x, double r, const Tail& tail, double* LEEWARD_RESTRICT out,
+                            double* LEEWARD_RESTRICT rest) {
+  for (std::int64_t j = 0; j < tail.whole; j += 16) {
+    LEEWARD_LANES
     for (int l = 0; l < 8; ++l) out[j + l] += r * static_cast<double>(x[j + l]);
-  for (; j + 4 <= cols; j += 4)
-    for (int l = 0; l < 4; ++l) out[j + l] += r * static_cast<double>(x[j + l]);
-  if (j < cols) out[j] += r * static_cast<double>(x[j]);
-  if (j + 1 < cols) out[j + 1] += r * static_cast<double>(x[j + 1]);
-  if (j + 2 < cols) out[j + 2] += r * static_cast<double>(x[j + 2]);
+    LEEWARD_LANES
+    for (int l = 8; l < 16; ++l) out[j + l] += r * static_cast<double>(x[j + l]);
+  }
+  if (tail.width > 0) {
+    LEEWARD_LANES
+    for (int l = 0; l < 8; ++l) rest[l] += r * static_cast<double>(x[tail.first + l]);
+  }
+  if (tail.width > 8) {
+    LEEWARD_LANES
+    for (int l = 8; l < 16; ++l) rest[l] += r * static_cast<double>(x[tail.first + l]);
+  }
 }
 
-template <class T>
+template <bool kPicked, class T>
 LEEWARD_INLINE void add_rows_body(DenseView<T> x, Rows rows, const double* LEEWARD_RESTRICT r, std::int64_t stride,
                                   double* LEEWARD_RESTRICT out) {
-  for (std::int64_t k = 0; k < rows.count; ++k) {
-    prefetch_row(x, rows, k);
-    add_row(x.row(rows[k]), r[k * stride], out, x.cols);
+  if (x.cols < kShort) {
+    for (std::int64_t k = 0; k < rows.count; ++k) {
+      if constexpr (kPicked) prefetch_row(x, rows, k);
+      const T* const row = x.row(rows[k]);
+      for (std::int64_t j = 0; j < x.cols; ++j) out[j] += r[k * stride] * static_cast<double>(row[j]);
+    }
+    return;
   }
+  const Tail tail(x.cols);
+  alignas(64) double rest[16] = {};
+  for (std::int64_t k = 0; k < rows.count; ++k) {
+    if constexpr (kPicked) prefetch_row(x, rows, k);
+    add_row(x.row(rows[k]), r[k * stride], tail, out, rest);
+  }
+  for (int l = 0; l < tail.width; ++l)
+    if (tail.fresh(l)) out[tail.first + l] += rest[l];
 }
 
 // The first column with |x| > limit or NaN, else -1; the search for where is made only in a row that has one.
@@ -87,10 +160,12 @@ LEEWARD_INLINE std::int64_t first_bad_body(const T* x, std::int64_t cols, T limi
 #define LEEWARD_DENSE(T)                                                                                             \
   LEEWARD_CLONES void dots_kernel(DenseView<T> x, Rows rows, const double* w, double bias, double* out,              \
                                   std::int64_t stride) {                                                             \
-    dots_body(x, rows, w, bias, out, stride);                                                                        \
+    if (rows.index != nullptr) return dots_body<true>(x, rows, w, bias, out, stride);                                \
+    dots_body<false>(x, rows, w, bias, out, stride);                                                                 \
   }                                                                                                                  \
   LEEWARD_CLONES void add_rows_kernel(DenseView<T> x, Rows rows, const double* r, std::int64_t stride, double* out) { \
-    add_rows_body(x, rows, r, stride, out);                                                                          \
+    if (rows.index != nullptr) return add_rows_body<true>(x, rows, r, stride, out);                                  \
+    add_rows_body<false>(x, rows, r, stride, out);                                                                   \
   }                                                                                                                  \
   LEEWARD_CLONES std::int64_t first_bad_kernel(const T* x, std::int64_t cols, T limit) {                             \
     return first_bad_body(x, cols, limit);                                                                           \

@@ -14,7 +14,17 @@
                                      double* LEEWARD_RESTRICT out) {                                                  \
     for (std::int64_t k = 0; k < count; ++k) out[k] = weights[k] * loss.slope(z[k], y[k]);                            \
   }
+#define LEEWARD_PAIR_PASS(Loss)                                                                                      \
+  LEEWARD_CLONES void value_and_slope(hd::Loss loss, const double* LEEWARD_RESTRICT z, const double* LEEWARD_RESTRICT y, \
+                                      std::int64_t count, double* LEEWARD_RESTRICT values,                               \
+                                      double* LEEWARD_RESTRICT slopes) {                                                 \
+    for (std::int64_t k = 0; k < count; ++k) {                                                                           \
+      values[k] = loss.value(z[k], y[k]);                                                                                \
+      slopes[k] = loss.slope(z[k], y[k]);                                                                                \
+    }                                                                                                                    \
+  }
 #define LEEWARD_PASSES(Loss)     \
+  LEEWARD_PAIR_PASS(Loss)        \
   LEEWARD_WEIGHTED_PASS(Loss)    \
   LEEWARD_PASS(Loss, value)      \
   LEEWARD_PASS(Loss, slope)      \
@@ -160,6 +170,15 @@ void with_scalar_loss(const hd::LossSpec& spec, const F& f) {
 void loss_values(const hd::LossSpec& spec, LossInputs in, double* out) {
   if (spec.kind == hd::LossKind::softmax) return softmax_value(in, out);
   with_scalar_loss(spec, [&](auto loss) { value(loss, in.z, in.y, in.count, out); });
+}
+
+void loss_values_and_slopes(const hd::LossSpec& spec, LossInputs in, double* values, double* slopes) {
+  if (spec.kind == hd::LossKind::softmax) {
+    softmax_value(in, values);
+    softmax_slope(in, slopes);
+    return;
+  }
+  with_scalar_loss(spec, [&](auto loss) { value_and_slope(loss, in.z, in.y, in.count, values, slopes); });
 }
 
 void loss_slopes(const hd::LossSpec& spec, LossInputs in, double* out) {

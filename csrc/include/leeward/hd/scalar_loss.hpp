@@ -164,6 +164,7 @@ struct LossSpec {
   LossKind kind = LossKind::squared;
   double parameter = 0;  // Huber's delta, the quantile's tau
   double smoothing = 0;  // Moreau parameter mu of the absolute, quantile and hinge losses; no effect on the others
+  bool operator==(const LossSpec&) const = default;
 };
 
 // The family member of a clipped loss (squared for the others).

@@ -10,6 +10,7 @@
 
 #include "leeward/hd/scalar_loss.hpp"
 #include "leeward/oracle/linear_matrix.hpp"
+#include "leeward/oracle/loss_passes.hpp"
 #include "leeward/oracle/oracle.hpp"
 #include "leeward/oracle/score_memo.hpp"
 
@@ -44,11 +45,9 @@ class LinearOracle final : public Oracle {
   void smoothness(double* out, Resources& use) const;                                // Lipschitz constants of grad l_i
 
  private:
-  using Pass = void (*)(const LinearOracle&, const double* z, const double* y, std::int64_t count, double* out);
+  // What is made of the scores and labels of some samples; the slopes are to be written too where they are asked for.
+  using Pass = void (*)(const hd::LossSpec&, LossInputs in, double* out, double* slopes);
   void from_scores(const double* w, Batch batch, std::int64_t width, Pass pass, double* out, Resources& use) const;
-  void weighted_sum(const double* w, Batch batch, const double* weights, const double* known_scores, const double* given,
-                    double* out, Resources& use) const;
-
   std::shared_ptr<const LinearMatrix> matrix_;
   LinearSettings settings_;
 };

@@ -16,6 +16,8 @@ struct LossInputs {
 };
 
 void loss_values(const hd::LossSpec& loss, LossInputs in, double* out);      // (count,)
+// Both; scalar losses share their exponential.
+void loss_values_and_slopes(const hd::LossSpec& loss, LossInputs in, double* values, double* slopes);
 void loss_slopes(const hd::LossSpec& loss, LossInputs in, double* out);      // (count, outputs)
 void weighted_slopes(const hd::LossSpec& loss, LossInputs in, const double* weights, double* out);  // weights[k] times these
 void loss_curvatures(const hd::LossSpec& loss, LossInputs in, double* out);  // (count, outputs)
