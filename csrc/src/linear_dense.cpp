@@ -1,6 +1,6 @@
 // Dense rows, taken one after another: reading is then one stream, which the hardware prefetches at the speed of the memory.
-// (Several rows at a time share loads of w, but their streams break the prefetching and are slower by up to two times.)
-// Rows picked by number are prefetched here, a few rows ahead.
+// (Several rows at a time share loads of w, but their streams break the prefetching and are slower by up to three times, even
+// for rows that lie side by side.) Rows picked by number are fetched here, a few rows ahead.
 #include <cstdint>
 #include <limits>
 
@@ -12,17 +12,19 @@
 namespace leeward {
 namespace {
 
-constexpr std::int64_t kLine = 64;           // bytes
-constexpr std::int64_t kPrefetched = 2048;   // bytes of a row fetched ahead; the hardware sees to the rest
-constexpr std::int64_t kRowsAhead = 3;
+constexpr std::int64_t kRowsAhead = 2;
 
-// Asks for the row that will be read kRowsAhead after the k-th.
+// The row that will be read kRowsAhead after the k-th, to be fetched step by step while that one is read.
 template <class T>
-LEEWARD_INLINE void prefetch_row(DenseView<T> x, Rows rows, std::int64_t k) {
-  if (k + kRowsAhead >= rows.count) return;
-  const auto* row = reinterpret_cast<const char*>(x.row(rows.index[k + kRowsAhead]));
-  const std::int64_t bytes = x.cols * static_cast<std::int64_t>(sizeof(T));
-  for (std::int64_t b = 0; b < bytes && b < kPrefetched; b += kLine) LEEWARD_PREFETCH(row + b);
+LEEWARD_INLINE const T* row_ahead(DenseView<T> x, Rows rows, std::int64_t k) {
+  return x.row(rows.index[k + kRowsAhead < rows.count ? k + kRowsAhead : rows.count - 1]);
+}
+
+// Fetches the 16 entries from x on.
+template <class T>
+LEEWARD_INLINE void prefetch_step(const T* x) {
+  LEEWARD_PREFETCH(x);
+  if constexpr (sizeof(T) == 8) LEEWARD_PREFETCH(x + 8);
 }
 
 // The last entries of a row, which fill no step of 16, are taken as the row's last 8 or 16 entries, of which those already
@@ -42,11 +44,12 @@ constexpr int kFolded = 8;           // rows whose lanes are folded together
 
 // lane[l] of 8: entry j of x . w goes to lane j mod 16 (in the tail, j - first), then lane l + 8 is added to lane l.
 // Halves of eight, so that float32 is converted as it is loaded.
-template <class T>
-LEEWARD_INLINE void dot_lanes(const T* LEEWARD_RESTRICT x, const double* LEEWARD_RESTRICT w,
+template <bool kPicked, class T>
+LEEWARD_INLINE void dot_lanes(const T* LEEWARD_RESTRICT x, const T* ahead, const double* LEEWARD_RESTRICT w,
                               const double* LEEWARD_RESTRICT w_tail, const Tail& tail, double* LEEWARD_RESTRICT lane) {
   double low[8] = {}, high[8] = {};
   for (std::int64_t j = 0; j < tail.whole; j += 16) {
+    if constexpr (kPicked) prefetch_step(ahead + j);
     LEEWARD_LANES
     for (int l = 0; l < 8; ++l) low[l] += static_cast<double>(x[j + l]) * w[j + l];
     LEEWARD_LANES
@@ -80,7 +83,7 @@ LEEWARD_INLINE void dots_body(DenseView<T> x, Rows rows, const double* LEEWARD_R
                               double* LEEWARD_RESTRICT out, std::int64_t stride) {
   if (x.cols < kShort) {
     for (std::int64_t k = 0; k < rows.count; ++k) {
-      if constexpr (kPicked) prefetch_row(x, rows, k);
+      if constexpr (kPicked) LEEWARD_PREFETCH(row_ahead(x, rows, k));
       out[k * stride] = short_dot(x.row(rows[k]), w, x.cols) + bias;
     }
     return;
@@ -91,8 +94,9 @@ LEEWARD_INLINE void dots_body(DenseView<T> x, Rows rows, const double* LEEWARD_R
   std::int64_t k = 0;
   for (; k + kFolded <= rows.count; k += kFolded) {
     for (int g = 0; g < kFolded; ++g) {
-      if constexpr (kPicked) prefetch_row(x, rows, k + g);
-      dot_lanes(x.row(rows[k + g]), w, w_tail, tail, lane + 8 * g);
+      const T* const row = x.row(rows[k + g]);
+      const T* const ahead = kPicked ? row_ahead(x, rows, k + g) : row;
+      dot_lanes<kPicked>(row, ahead, w, w_tail, tail, lane + 8 * g);
     }
     double sum[kFolded];
     LEEWARD_LANES
@@ -100,16 +104,18 @@ LEEWARD_INLINE void dots_body(DenseView<T> x, Rows rows, const double* LEEWARD_R
     for (int g = 0; g < kFolded; ++g) out[(k + g) * stride] = sum[g];
   }
   for (; k < rows.count; ++k) {
-    dot_lanes(x.row(rows[k]), w, w_tail, tail, lane);
+    const T* const row = x.row(rows[k]);
+    dot_lanes<false>(row, row, w, w_tail, tail, lane);
     out[k * stride] = fold(lane) + bias;
   }
 }
 
 // out += r x for the whole steps of a row, rest += r x for its tail.
-template <class T>
-LEEWARD_INLINE void add_row(const T* LEEWARD_RESTRICT x, double r, const Tail& tail, double* LEEWARD_RESTRICT out,
+template <bool kPicked, class T>
+LEEWARD_INLINE void add_row(const T* LEEWARD_RESTRICT x, const T* ahead, double r, const Tail& tail, double* LEEWARD_RESTRICT out,
                             double* LEEWARD_RESTRICT rest) {
   for (std::int64_t j = 0; j < tail.whole; j += 16) {
+    if constexpr (kPicked) prefetch_step(ahead + j);
     LEEWARD_LANES
     for (int l = 0; l < 8; ++l) out[j + l] += r * static_cast<double>(x[j + l]);
     LEEWARD_LANES
@@ -130,7 +136,7 @@ LEEWARD_INLINE void add_rows_body(DenseView<T> x, Rows rows, const double* LEEWA
                                   double* LEEWARD_RESTRICT out) {
   if (x.cols < kShort) {
     for (std::int64_t k = 0; k < rows.count; ++k) {
-      if constexpr (kPicked) prefetch_row(x, rows, k);
+      if constexpr (kPicked) LEEWARD_PREFETCH(row_ahead(x, rows, k));
       const T* const row = x.row(rows[k]);
       for (std::int64_t j = 0; j < x.cols; ++j) out[j] += r[k * stride] * static_cast<double>(row[j]);
     }
@@ -139,8 +145,9 @@ LEEWARD_INLINE void add_rows_body(DenseView<T> x, Rows rows, const double* LEEWA
   const Tail tail(x.cols);
   alignas(64) double rest[16] = {};
   for (std::int64_t k = 0; k < rows.count; ++k) {
-    if constexpr (kPicked) prefetch_row(x, rows, k);
-    add_row(x.row(rows[k]), r[k * stride], tail, out, rest);
+    const T* const row = x.row(rows[k]);
+    const T* const ahead = kPicked ? row_ahead(x, rows, k) : row;
+    add_row<kPicked>(row, ahead, r[k * stride], tail, out, rest);
   }
   for (int l = 0; l < tail.width; ++l)
     if (tail.fresh(l)) out[tail.first + l] += rest[l];
