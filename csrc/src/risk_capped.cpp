@@ -1,5 +1,6 @@
 // KLCVaR and SmoothedCVaR: the two entropic smoothings of CVaR, whose density ratio never passes 1 / alpha.
 #include <cmath>
+#include <limits>
 
 #include "leeward/risk/factories.hpp"
 #include "leeward/risk/penalty.hpp"
@@ -14,11 +15,15 @@ constexpr double kLeastPenalty = 0x1p-64;
 // E[r; free] - (E r - 1): the Newton step of a concave function of exp(-eta / lam), monotone from the right. Too far left, where
 // the clipped set alone has too much mass, it takes Newton's step in eta, of limited length.
 struct CappedStep {
-  double operator()(double residual, double free_mass) const {
+  double operator()(double residual, double free_mass, double) const {
     const double rest = free_mass - residual;
     const double ratio = residual / rest;
     if (!(rest > 0)) return residual < 4 * free_mass ? residual / free_mass : 4.0;
     return ratio > -0.5 ? std::log1p(ratio) : std::log(free_mass / rest);
+  }
+  // Exact but for the samples that pass the cap on the way.
+  double remainder(double step, double, double bend) const {
+    return std::abs(step) < 0.5 * hd::kNear ? bend * std::abs(step) : std::numeric_limits<double>::infinity();
   }
 };
 
@@ -40,12 +45,13 @@ class KLCVaRRisk final : public FramedRisk<KLCVaRRisk> {
 
 class SmoothedCVaRRisk final : public FramedRisk<SmoothedCVaRRisk> {
  public:
-  SmoothedCVaRRisk(double alpha, double penalty) : divergence_{alpha, alpha < 0.5 ? std::log((1.0 - alpha) / alpha) : 0.0}, penalty_(penalty) {}
+  SmoothedCVaRRisk(double alpha, double penalty)
+      : divergence_(hd::SmoothedCVaRDivergence::make(alpha, [](double x) { return std::log(x); })), penalty_(penalty) {}
   double idle_multiplier() const { return penalty_; }
   template <class T>
   RiskSolution run(const Frame<T>& f, T* weights, Resources& use) const {
     const double lam = scaled_penalty(f, penalty_, kLeastPenalty);
-    const PenaltyRoot root = solve_penalty(f, divergence_, lam, NewtonStep{}, use);
+    const PenaltyRoot root = solve_penalty(f, divergence_, lam, SmoothStep{}, use);
     return finish_penalty(f, divergence_, lam, root, weights, use);
   }
 

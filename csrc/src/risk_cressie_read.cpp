@@ -24,12 +24,13 @@ struct PowerSums {
   Power y;
   double a;
   LEEWARD_INLINE void operator()(double x, double b, double* v) const {
-    const double logarithm = y.logarithm(x);
-    const hd::ExpPair r = hd::exp_pair(a * logarithm), s = hd::exp_pair((a + 1.0) * logarithm);
+    const hd::ExpPair r = hd::exp_pair(a * y.logarithm(x));
+    const double t = y.kappa * x, edge = y.kappa * y.eta.from(x), exact = edge > 0.0 ? edge : 0.0;
+    const double base = t < -0.5 ? exact : 1.0 + t;
     v[0] = b * r.expm1;
     v[1] = b * r.exp;
-    v[2] = b * s.expm1;
-    v[3] = b * s.exp;
+    v[2] = b * (base * r.expm1 + (t < -0.5 ? base - 1.0 : t));  // y^(a + 1) - 1 = y (y^a - 1) + (y - 1)
+    v[3] = b * (base * r.exp);
   }
 };
 
@@ -64,7 +65,8 @@ double logarithm_of(double excess, double mass) { return excess > -0.5 ? std::lo
 // Newton's step for (E r)^(1 / a) = 1, which is linear in eta where one sample carries all the mass; near the root it is g / h.
 struct PowerStep {
   double a;
-  double operator()(double g, double h) const { return -a * (1.0 + g) * std::expm1(-std::log1p(g) / a) / h; }
+  double operator()(double g, double h, double) const { return -a * (1.0 + g) * std::expm1(-std::log1p(g) / a) / h; }
+  double remainder(double, double, double) const { return std::numeric_limits<double>::infinity(); }  // slopes are unbounded at the edge
 };
 
 class CressieReadRisk final : public FramedRisk<CressieReadRisk> {
@@ -116,6 +118,7 @@ struct PowerRoot {
   Power y{};
   double sums[4] = {};
   double log_z = 0, log_power = 0;  // log E y^a, log E y^(a + 1)
+  double slope = 2;                 // of log log E r^k in log kappa, from the last two points
   int iterations = 0;
 };
 
@@ -130,12 +133,12 @@ void evaluate(const Frame<T>& f, double a, PowerRoot* root, Resources& use) {
 // The kappa at which log E r^k reaches `target`. log of the one against log kappa is close to a line of slope 2 for small kappa:
 // secant steps on it, halving where they fail; where y of some sample is nearly 0, halving of eta to twice the precision.
 template <class T>
-PowerRoot solve_power(const Frame<T>& f, double k, double a, double target, double start, Resources& use) {
+PowerRoot solve_power(const Frame<T>& f, double k, double a, double target, double start, double slope, Resources& use) {
   double low = -300, high = 300;
   hd::EtaBracket bracket{.low = {-std::exp(-low), 0}, .high = {-std::exp(-high), 0}};
   double at = start > -290 ? (start < 290 ? start : 290) : -290;
   double last = 0, last_value = 0;
-  PowerRoot root;
+  PowerRoot root{.slope = slope};
   const auto settled = [&](double reached) {
     const double reach = a * root.y.kappa * -f.low;  // log Z is of this size, up to saturation, and carries its rounding
     return std::abs(reached - target) <= 1e-14 * target + 5e-16 * k * (reach < 1 ? reach : 1) || root.iterations >= kEtaIterations;
@@ -146,11 +149,15 @@ PowerRoot solve_power(const Frame<T>& f, double k, double a, double target, doub
     evaluate(f, a, &root, use);
     const double reached = root.log_power - k * root.log_z;  // log E r^k
     if (settled(reached)) return root;
-    const double value = reached > 0 ? std::log(reached / target) : -1e3;
+    const bool vanished = !(root.sums[1] > 0);  // kappa so large that no sample is left: a sample may lack the maximum
+    const double value = vanished ? 1e3 : (reached > 0 ? std::log(reached / target) : -1e3);
     (value < 0 ? low : high) = at;
     (value < 0 ? bracket.low : bracket.high) = root.y.eta;
-    double next = first ? at - 0.5 * value : at - value * (at - last) / (value - last_value);
-    if (root.iterations > 8 && root.iterations % 2 == 0) next = 0.5 * (low + high);
+    if (!first && std::abs(at - last) > 1e-10 && std::abs(value) < 500 && std::abs(last_value) < 500) root.slope = (value - last_value) / (at - last);
+    if (!(root.slope > 0.01)) root.slope = 2;
+    double next = at - std::clamp(value / root.slope, -2.0, 2.0);
+    if (std::abs(next - at) <= kStepTolerance) return root;  // the rounding of the sums moves it further
+    if (root.iterations > 8 && std::abs(value) > 0.5 * std::abs(last_value)) next = 0.5 * (low + high);
     last = at;
     last_value = value;
     if (!(next > low && next < high)) next = 0.5 * (low + high);
@@ -171,13 +178,17 @@ template <class T>
 RiskSolution CressieReadRisk::solve_radius_form(const Frame<T>& f, double least, double variance, T* weights,
                                                 Resources& use) const {
   const double k = divergence_.order, a = divergence_.exponent, target = std::log1p(moment());
-  double start = 0.5 * std::log(2 * radius_ / (std::max(variance, 0x1p-60 * f.low * f.low))) - std::log(a);
+  double slope = 2, start = 0.5 * std::log(2 * radius_ / (std::max(variance, 0x1p-60 * f.low * f.low))) - std::log(a);
   if (f.size >= kSampleFrom) {
     const Workspace::Scope scope(use.workspace);
     const Frame<double> sample = sample_of(f, use);
-    if (sample.size > 0) start = std::log(solve_power(sample, k, a, target, start, use).y.kappa);
+    if (sample.size > 0) {
+      const PowerRoot first = solve_power(sample, k, a, target, start, slope, use);
+      start = std::log(first.y.kappa);
+      slope = first.slope;
+    }
   }
-  const PowerRoot root = solve_power(f, k, a, target, start, use);
+  const PowerRoot root = solve_power(f, k, a, target, start, slope, use);
   const double kappa = root.y.kappa;
   const double lam = (k - 1.0) / kappa * std::exp((k - 1.0) * root.log_z);
   if (lam <= least) return solve_penalty_form(f, least, 0, weights, use);

@@ -18,7 +18,7 @@ struct TiltSums {
   static constexpr int kSums = 2;
   double tau;
   LEEWARD_INLINE void operator()(double x, double b, double* v) const {
-    const hd::ExpPair e = hd::exp_pair(tau * x);
+    const hd::ExpPair e = hd::exp_pair_below(tau * x);
     v[0] = b * e.expm1;
     v[1] = b * e.exp;
   }
@@ -29,7 +29,7 @@ struct TiltMoments {
   static constexpr int kSums = 4;
   double tau;
   LEEWARD_INLINE void operator()(double x, double b, double* v) const {
-    const hd::ExpPair e = hd::exp_pair(tau * x);
+    const hd::ExpPair e = hd::exp_pair_below(tau * x);
     const double w = b * e.exp;
     v[0] = b * e.expm1;
     v[1] = w;
@@ -47,7 +47,7 @@ struct Partition {
 struct TiltDensity {
   double tau, log_z, z, z_excess, inverse_z;
   LEEWARD_INLINE Ratio operator()(double x) const {
-    const hd::ExpPair e = hd::exp_pair(tau * x);
+    const hd::ExpPair e = hd::exp_pair_below(tau * x);
     const double r = e.exp * inverse_z;
     const double excess = (z_excess > -0.5 ? e.expm1 - z_excess : e.exp - z) * inverse_z;  // r - 1
     return {e.exp, r * (tau * x - log_z) - excess};
@@ -113,42 +113,94 @@ class KLRisk final : public FramedRisk<KLRisk> {
   double penalty_, radius_;
 };
 
-// The state of the search for tau.
+// The tilt at tau, and what the search for tau needs of it.
 struct TiltRoot {
   double tau = 0;
   Partition z{};
-  double mass = 0;  // sum b e^(tau x)
+  double mass = 0;              // sum b e^(tau x)
+  double mean = 0, spread = 0;  // of x under the tilt
+  double kl = 0, noise = 0;     // the divergence, and the size of the terms it is the difference of
   int iterations = 0;
 };
 
-// Newton on sqrt(KL(tau)) = sqrt(rho), nearly linear for small tau; bisection in log tau where that fails.
 template <class T>
-TiltRoot solve_tilt(const Frame<T>& f, double radius, double start, double high, Resources& use) {
+TiltRoot tilt_at(const Frame<T>& f, double tau, Resources& use) {
+  double v[4];
+  sum_over(f, TiltMoments{tau}, use, v);
+  TiltRoot at{.tau = tau, .z = {v[0] / f.total, v[1] / f.total}, .mass = v[1], .mean = v[2] / v[1]};
+  at.spread = v[3] / v[1] - at.mean * at.mean;
+  const double log_z = at.z.logarithm();
+  at.kl = tau * at.mean - log_z;
+  at.noise = std::abs(tau * at.mean) + std::abs(log_z);
+  return at;
+}
+
+// Newton on sqrt(KL(tau)) = sqrt(rho), nearly linear for small tau.
+double tilt_step(const TiltRoot& at, double radius) {
+  const double now = std::sqrt(at.kl > 0 ? at.kl : 0);
+  return 2 * now * (std::sqrt(radius) - now) / (at.tau * at.spread);
+}
+
+// The step for KL of a sample, with value and slope corrected at `full`; `step` where that is of no use.
+double modelled_step(const Frame<double>& sample, const TiltRoot& full, double radius, double step, Resources& use) {
+  constexpr int kSteps = 8;
+  const TiltRoot start = tilt_at(sample, full.tau, use);
+  const double tilt = full.tau * (full.spread - start.spread);
+  double change = step;
+  for (int k = 0; k < kSteps; ++k) {
+    const TiltRoot at = tilt_at(sample, full.tau + change, use);
+    const double slope = at.tau * at.spread + tilt;
+    const double more = (radius - (at.kl - start.kl + full.kl + tilt * change)) / slope;
+    if (!(slope > 0.25 * at.tau * at.spread) || !(std::abs(change + more - step) <= 0.5 * std::abs(step))) return step;
+    change += more;
+    if (std::abs(more) <= 0x1p-30 * std::abs(step)) break;
+  }
+  return change;
+}
+
+// The tilt at tau + step, from the moments: exact to the third power of the step.
+void move_tilt(TiltRoot* at, double step) {
+  const double log_ratio = step * (at->mean + 0.5 * step * at->spread);
+  at->tau += step;
+  at->z.excess += at->z.mass * std::expm1(log_ratio);
+  at->z.mass *= std::exp(log_ratio);
+  at->mass *= std::exp(log_ratio);
+}
+
+// The root in tau, with bisection in log tau where the steps fail. A step whose remainder is below the tolerance is the last and is
+// not confirmed by a pass.
+template <class T>
+TiltRoot solve_tilt(const Frame<T>& f, double radius, double start, double high, const Frame<double>* sample, Resources& use) {
   double low = 0x1p-400;
   const double most = high;
-  TiltRoot root{.tau = start > low && start < high ? start : high};
-  for (;;) {
-    double v[4];
-    sum_over(f, TiltMoments{root.tau}, use, v);
-    ++root.iterations;
-    root.z = {v[0] / f.total, v[1] / f.total};
-    root.mass = v[1];
-    const double tilted = v[2] / v[1];
-    const double log_z = root.z.logarithm();
-    const double kl = root.tau * tilted - log_z;
-    const double miss = radius - kl, noise = std::abs(root.tau * tilted) + std::abs(log_z);
+  double tau = start > low && start < high ? start : high;
+  for (int iterations = 1;; ++iterations) {
+    TiltRoot root = tilt_at(f, tau, use);
+    root.iterations = iterations;
+    const double miss = radius - root.kl;
     if (root.tau == most && miss >= 0) return root;  // the penalty alone keeps q inside the ball
-    if (std::abs(miss) <= 1e-15 * radius + 4e-16 * noise || root.iterations >= kEtaIterations) return root;
+    const double tolerance = 1e-15 * radius + 4e-16 * root.noise;
+    if (std::abs(miss) <= tolerance || iterations >= kEtaIterations) return root;
     if (miss > 0)
       low = root.tau;
     else
       high = root.tau;
-    const double spread = v[3] / v[1] - tilted * tilted;
-    const double now = std::sqrt(kl > 0 ? kl : 0);
-    double next = root.tau + 2 * now * (std::sqrt(radius) - now) / (root.tau * spread);
-    if (!(next > low && next < high)) next = std::sqrt(low) * std::sqrt(high);
+    double step = tilt_step(root, radius);
+    // |KL''| is at most the spread times 1 + 2 tau |low|, and the model knows it to a few parts in a hundred.
+    double remainder = 0.5 * root.spread * (1 - 2 * root.tau * f.low) * step * step;
+    if (sample != nullptr && std::abs(step) < 0.5 * root.tau) {
+      step = modelled_step(*sample, root, radius, step, use);
+      remainder *= 0.05;
+    }
+    double next = root.tau + step;
+    const bool inside = next > low && next < high;
+    if (inside && remainder <= 4 * tolerance) {
+      move_tilt(&root, step);
+      return root;
+    }
+    if (!inside) next = std::sqrt(low) * std::sqrt(high);
     if (!(next > low && next < high)) return root;
-    root.tau = next;
+    tau = next;
   }
 }
 
@@ -167,12 +219,11 @@ RiskSolution KLRisk::solve_radius(const Frame<T>& f, T* weights, Resources& use)
 
   const double high = least > 0 ? 1.0 / least : 0x1p400;
   double start = std::sqrt(2 * radius_ / (std::max(variance, 0x1p-60 * f.low * f.low)));
-  if (f.size >= kSampleFrom) {
-    const Workspace::Scope scope(use.workspace);
-    const Frame<double> sample = sample_of(f, use);
-    if (sample.size > 0) start = solve_tilt(sample, radius_, start, high, use).tau;
-  }
-  const TiltRoot root = solve_tilt(f, radius_, start, high, use);
+  const Workspace::Scope scope(use.workspace);
+  Frame<double> sample;
+  if (f.size >= kSampleFrom) sample = sample_of(f, use);
+  if (sample.size > 0) start = solve_tilt(sample, radius_, start, high, nullptr, use).tau;
+  const TiltRoot root = solve_tilt(f, radius_, start, high, sample.size > 0 ? &sample : nullptr, use);
   const double tau = root.tau;
   Solved s{.norm = 1.0 / root.mass, .iterations = root.iterations + 1};
   const double lam = 1.0 / tau;

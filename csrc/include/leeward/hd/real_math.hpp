@@ -121,7 +121,7 @@ LEEWARD_HD double log1p(double x) {
 }
 
 namespace real {
-// log(1 + e) for 0 <= e <= 1: the form of log_join with f = e, which needs a longer Q but no splitting.
+// log(1 + e) for -1/2 <= e <= 1: the form of log_join with f = e, which needs a longer Q but no splitting.
 LEEWARD_HD double log1p_unit(double e) {
   const double s = e / (2.0 + e);
   const double z = s * s;

@@ -72,7 +72,7 @@ LEEWARD_CLONES void sum_block(Reader<T, Weighted> in, std::int64_t n, Summand su
   }
 }
 
-// What a ratio gives at x: r, proportional to the density of the weights, and f(r), the divergence's integrand.
+// What a ratio gives at x: r, proportional to the density of the weights, and f(r), the divergence's integrand, or a part of it.
 struct Ratio {
   double r, cost;
 };
@@ -154,6 +154,7 @@ struct Solved {
   double multiplier = 0;  // in units of 2^k
   double norm = 0;        // q = b r norm
   double price = 0;       // of the divergence in the primal value: sum q x - price E f(r)
+  double conjugate = 0;   // E f(r) is the mean cost less this
   int iterations = 0;
 };
 
@@ -173,7 +174,7 @@ RiskSolution finish(const Frame<T>& f, const Solved& s, const Density& density, 
       weight_block<T, true, Density>(reader_at<T, true>(f, first), n, density, s.norm, weights + first, o, stride);
   });
   // sum q is 1 up to rounding; the gap is that of the normalised weights.
-  const double primal = sums[2] / sums[0] - s.price * (sums[3] / f.total);
+  const double primal = sums[2] / sums[0] - s.price * (sums[3] / f.total - s.conjugate);
   out.gap = f.from_scaled(s.value - primal);
   out.effective_sample_size = sums[0] * sums[0] / sums[1];
   return out;
