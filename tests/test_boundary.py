@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import weakref
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -148,6 +149,17 @@ def test_a_callback_that_changes_what_it_is_given_is_refused() -> None:
 
     with pytest.raises(ValueError, match="read-only"):
         lw.minimize(lw.LinearModel(X, y, l2=0.1), callback=callback)
+
+
+def test_a_checkpoint_that_cannot_be_saved_is_refused_before_the_run(tmp_path: Path) -> None:
+    calls = []
+    with pytest.raises(FileNotFoundError, match="the checkpoint's folder .*nowhere' does not exist"):
+        lw.minimize(lw.LinearModel(*table()), checkpoint=tmp_path / "nowhere" / "run", callback=calls.append)
+    if os.name == "posix" and os.geteuid() != 0:
+        (tmp_path / "locked").mkdir(mode=0o500)
+        with pytest.raises(PermissionError, match="locked' cannot be written to"):
+            lw.minimize(lw.LinearModel(*table()), checkpoint=tmp_path / "locked" / "run", callback=calls.append)
+    assert calls == []
 
 
 @pytest.mark.skipif(os.name != "posix" or SANITIZED, reason="sends a POSIX signal; start-up is slow under a sanitizer")

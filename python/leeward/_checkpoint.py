@@ -70,6 +70,8 @@ class CheckpointStore:
         self._identity = identity
         self._own = own
         self._last = time.monotonic()
+        if target is not None:
+            _check_folder(Path(target.path).parent)
         self._found = None if target is None else _read(Path(target.path), identity)
 
     @property
@@ -102,6 +104,14 @@ def _part(found: Arrays | None, prefix: str) -> Arrays | None:
     if found is None:
         return None
     return {k.removeprefix(prefix): v for k, v in found.items() if k.startswith(prefix)}
+
+
+def _check_folder(folder: Path) -> None:
+    """An error before the run rather than at its first save."""
+    if not folder.is_dir():
+        raise FileNotFoundError(f"the checkpoint's folder {str(folder)!r} does not exist")
+    if not os.access(folder, os.W_OK):
+        raise PermissionError(f"the checkpoint's folder {str(folder)!r} cannot be written to")
 
 
 def _write(path: Path, identity: dict[str, str], arrays: Arrays) -> None:
