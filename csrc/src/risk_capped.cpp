@@ -11,9 +11,9 @@ namespace {
 // Below this share of the range a penalty no longer moves a double; it keeps (l - eta) / lam resolved.
 constexpr double kLeastPenalty = 0x1p-64;
 
-// On a fixed clipped set E r = 1 is solved by eta + lam log(E[r; free] / (1 - P(clipped) / alpha)), and 1 - P(clipped) / alpha is
-// E[r; free] - (E r - 1): the Newton step of a concave function of exp(-eta / lam), monotone from the right. Too far left, where
-// the clipped set alone has too much mass, it takes Newton's step in eta, of limited length.
+// On a fixed clipped set E r = 1 is solved by eta + lam log(E[r; free] / (1 - P(clipped) / alpha)), and 1 - P(clipped) /
+// alpha is E[r; free] - (E r - 1): the Newton step of a concave function of exp(-eta / lam), monotone from the right. Too
+// far left, where the clipped set alone has too much mass, it takes Newton's step in eta, of limited length.
 struct CappedStep {
   double operator()(double residual, double free_mass, double) const {
     const double rest = free_mass - residual;

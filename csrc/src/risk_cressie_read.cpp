@@ -11,7 +11,8 @@
 namespace leeward {
 namespace {
 
-// y = (1 + kappa x)_+ = kappa (x - eta)_+ with eta = -1 / kappa: the first form is exact for small kappa, the second near y = 0.
+// y = (1 + kappa x)_+ = kappa (x - eta)_+ with eta = -1 / kappa: the first form is exact for small kappa, the second near y
+// = 0.
 struct Power {
   hd::Eta eta;
   double kappa;
@@ -62,11 +63,14 @@ constexpr double kLeastSteep = 0x1p-300;
 
 double logarithm_of(double excess, double mass) { return excess > -0.5 ? std::log1p(excess) : std::log(mass); }
 
-// Newton's step for (E r)^(1 / a) = 1, which is linear in eta where one sample carries all the mass; near the root it is g / h.
+// Newton's step for (E r)^(1 / a) = 1, which is linear in eta where one sample carries all the mass; near the root it is g /
+// h.
 struct PowerStep {
   double a;
   double operator()(double g, double h, double) const { return -a * (1.0 + g) * std::expm1(-std::log1p(g) / a) / h; }
-  double remainder(double, double, double) const { return std::numeric_limits<double>::infinity(); }  // slopes are unbounded at the edge
+  double remainder(double, double, double) const {
+    return std::numeric_limits<double>::infinity();
+  }  // slopes are unbounded at the edge
 };
 
 class CressieReadRisk final : public FramedRisk<CressieReadRisk> {
@@ -84,8 +88,8 @@ class CressieReadRisk final : public FramedRisk<CressieReadRisk> {
     if (radius_ < 0) return solve_penalty_form(f, lam, lam, weights, use);
     if (radius_ == 0) {
       const double price = std::numeric_limits<double>::infinity();
-      return finish(f, Solved{.value = mean, .eta = mean, .multiplier = price, .norm = 1.0 / f.total, .iterations = 1}, Unit{},
-                    weights, use);
+      return finish(f, Solved{.value = mean, .eta = mean, .multiplier = price, .norm = 1.0 / f.total, .iterations = 1},
+                    Unit{}, weights, use);
     }
     if (std::log1p(moment()) >= (1.0 - divergence_.order) * std::log(top) * (1 - 1e-15)) {
       if (lam > 0) return solve_penalty_form(f, lam, 0, weights, use);
@@ -99,8 +103,7 @@ class CressieReadRisk final : public FramedRisk<CressieReadRisk> {
   double moment() const { return divergence_.order * (divergence_.order - 1.0) * radius_; }
 
   template <class T>
-  RiskSolution solve_penalty_form(const Frame<T>& f, double lam, double multiplier, T* weights,
-                                  Resources& use) const {
+  RiskSolution solve_penalty_form(const Frame<T>& f, double lam, double multiplier, T* weights, Resources& use) const {
     const PenaltyRoot root = solve_penalty(f, divergence_, lam, PowerStep{divergence_.exponent}, use);
     RiskSolution out = finish_penalty(f, divergence_, lam, root, weights, use);
     if (multiplier == 0) out.multiplier = 0;
@@ -130,8 +133,9 @@ void evaluate(const Frame<T>& f, double a, PowerRoot* root, Resources& use) {
   root->log_power = logarithm_of(root->sums[2] / f.total, root->sums[3] / f.total);
 }
 
-// The kappa at which log E r^k reaches `target`. log of the one against log kappa is close to a line of slope 2 for small kappa:
-// secant steps on it, halving where they fail; where y of some sample is nearly 0, halving of eta to twice the precision.
+// The kappa at which log E r^k reaches `target`. log of the one against log kappa is close to a line of slope 2 for small
+// kappa: secant steps on it, halving where they fail; where y of some sample is nearly 0, halving of eta to twice the
+// precision.
 template <class T>
 PowerRoot solve_power(const Frame<T>& f, double k, double a, double target, double start, double slope, Resources& use) {
   double low = -300, high = 300;
@@ -141,7 +145,8 @@ PowerRoot solve_power(const Frame<T>& f, double k, double a, double target, doub
   PowerRoot root{.slope = slope};
   const auto settled = [&](double reached) {
     const double reach = a * root.y.kappa * -f.low;  // log Z is of this size, up to saturation, and carries its rounding
-    return std::abs(reached - target) <= 1e-14 * target + 5e-16 * k * (reach < 1 ? reach : 1) || root.iterations >= kEtaIterations;
+    return std::abs(reached - target) <= 1e-14 * target + 5e-16 * k * (reach < 1 ? reach : 1) ||
+           root.iterations >= kEtaIterations;
   };
   for (bool first = true;; first = false) {
     const double kappa = std::exp(at);
@@ -153,10 +158,11 @@ PowerRoot solve_power(const Frame<T>& f, double k, double a, double target, doub
     const double value = vanished ? 1e3 : (reached > 0 ? std::log(reached / target) : -1e3);
     (value < 0 ? low : high) = at;
     (value < 0 ? bracket.low : bracket.high) = root.y.eta;
-    if (!first && std::abs(at - last) > 1e-10 && std::abs(value) < 500 && std::abs(last_value) < 500) root.slope = (value - last_value) / (at - last);
+    if (!first && std::abs(at - last) > 1e-10 && std::abs(value) < 500 && std::abs(last_value) < 500)
+      root.slope = (value - last_value) / (at - last);
     if (!(root.slope > 0.01)) root.slope = 2;
     double next = at - std::clamp(value / root.slope, -2.0, 2.0);
-    if (std::abs(next - at) <= kStepTolerance) return root;  // the rounding of the sums moves it further
+    if (std::abs(next - at) <= kStepTolerance && std::abs(value) <= 1e-12) return root;  // rounding moves it further
     if (root.iterations > 8 && std::abs(value) > 0.5 * std::abs(last_value)) next = 0.5 * (low + high);
     last = at;
     last_value = value;
@@ -192,8 +198,11 @@ RiskSolution CressieReadRisk::solve_radius_form(const Frame<T>& f, double least,
   const double kappa = root.y.kappa;
   const double lam = (k - 1.0) / kappa * std::exp((k - 1.0) * root.log_z);
   if (lam <= least) return solve_penalty_form(f, least, 0, weights, use);
-  Solved s{.eta = std::expm1((k - 1.0) * root.log_z) / kappa, .multiplier = lam - least, .norm = 1.0 / root.sums[1],
-           .price = least, .iterations = root.iterations + 1};
+  Solved s{.eta = std::expm1((k - 1.0) * root.log_z) / kappa,
+           .multiplier = lam - least,
+           .norm = 1.0 / root.sums[1],
+           .price = least,
+           .iterations = root.iterations + 1};
   s.value = s.eta + (lam - least) * radius_ + lam / k * std::expm1(root.log_power - k * root.log_z);
   return finish(f, s, PowerDensity{root.y, a, k, f.total / root.sums[1], std::exp(-(k - 1.0) * root.log_z)}, weights, use);
 }

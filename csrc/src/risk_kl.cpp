@@ -54,9 +54,7 @@ struct TiltDensity {
   }
 };
 
-TiltDensity density_of(double tau, const Partition& z) {
-  return {tau, z.logarithm(), z.mass, z.excess, 1.0 / z.mass};
-}
+TiltDensity density_of(double tau, const Partition& z) { return {tau, z.logarithm(), z.mass, z.excess, 1.0 / z.mass}; }
 
 struct Moments {
   static constexpr int kSums = 3;
@@ -167,10 +165,11 @@ void move_tilt(TiltRoot* at, double step) {
   at->mass *= std::exp(log_ratio);
 }
 
-// The root in tau, with bisection in log tau where the steps fail. A step whose remainder is below the tolerance is the last and is
-// not confirmed by a pass.
+// The root in tau, with bisection in log tau where the steps fail. A step whose remainder is below the tolerance is the last
+// and is not confirmed by a pass.
 template <class T>
-TiltRoot solve_tilt(const Frame<T>& f, double radius, double start, double high, const Frame<double>* sample, Resources& use) {
+TiltRoot solve_tilt(const Frame<T>& f, double radius, double start, double high, const Frame<double>* sample,
+                    Resources& use) {
   double low = 0x1p-400;
   const double most = high;
   double tau = start > low && start < high ? start : high;
@@ -212,7 +211,8 @@ RiskSolution KLRisk::solve_radius(const Frame<T>& f, T* weights, Resources& use)
   const double least = penalty_ < 0 ? 0.0 : scaled_penalty(f, penalty_, 0x1p-460);
   if (radius_ == 0) {
     const double price = std::numeric_limits<double>::infinity();
-    return finish(f, Solved{.value = mean, .eta = mean, .multiplier = price, .norm = 1.0 / f.total, .iterations = 1}, Unit{}, weights, use);
+    return finish(f, Solved{.value = mean, .eta = mean, .multiplier = price, .norm = 1.0 / f.total, .iterations = 1}, Unit{},
+                  weights, use);
   }
   if (least == 0 && radius_ >= -std::log(m[2] / f.total) * (1 - 1e-15))
     return finish(f, Solved{.norm = 1.0 / m[2], .iterations = 1}, OnTop{}, weights, use);

@@ -94,11 +94,14 @@ Bracket bracket_from(const Frame<T>& f, const Frame<double>& s, double mass, Res
   const double width = kDeviations * std::sqrt(level * (1 - level) / m) + 4 / m;
   const bool top = !(level - width > 0), bottom = !(level + width < 1);
   if (s.base != nullptr)
-    return {bottom ? f.low : select_all(s, (level + width) * s.total, use), top ? 0.0 : select_all(s, (level - width) * s.total, use)};
+    return {bottom ? f.low : select_all(s, (level + width) * s.total, use),
+            top ? 0.0 : select_all(s, (level - width) * s.total, use)};
   // The sample is a copy: it may be reordered, and the second selection looks below the first one only.
   double* x = const_cast<double*>(s.losses);
   Bracket b{.low = f.low, .high = 0.0};
-  const auto rank_of = [&](double share) { return std::clamp<std::int64_t>(static_cast<std::int64_t>(std::ceil(share * m)), 1, s.size); };
+  const auto rank_of = [&](double share) {
+    return std::clamp<std::int64_t>(static_cast<std::int64_t>(std::ceil(share * m)), 1, s.size);
+  };
   const std::int64_t high = top ? 0 : rank_of(level - width), low = rank_of(level + width);
   if (!top) {
     std::nth_element(x, x + (high - 1), x + s.size, std::greater<>());

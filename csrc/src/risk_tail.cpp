@@ -27,7 +27,8 @@ class CVaRRisk final : public FramedRisk<CVaRRisk> {
     const double mass = alpha_ * f.total;
     const UpperTail tail = upper_tail(f, mass, use);
     const double eta = tail.threshold, fraction = std::clamp((mass - tail.above) / tail.on, 0.0, 1.0);
-    const Solved s{.value = eta + tail.excess / mass, .eta = eta, .norm = 1.0 / (tail.above + fraction * tail.on), .iterations = 2};
+    const Solved s{
+        .value = eta + tail.excess / mass, .eta = eta, .norm = 1.0 / (tail.above + fraction * tail.on), .iterations = 2};
     return finish(f, s, TailDensity{eta, 1.0, fraction, 0.0}, weights, use);
   }
 

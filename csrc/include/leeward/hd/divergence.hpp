@@ -70,12 +70,13 @@ struct CappedKLDivergence {
     const ExpPair e = exp_pair_below(free ? s : log_cap);
     const double past = s - log_cap;
     const double bend = past < kNear ? (past > -kNear ? cap : 0.0) : 0.0;
-    return {free ? e.exp : cap, free ? e.expm1 : cap - 1.0, free ? e.exp : 0.0, free ? e.expm1 : cap * past + (cap - 1.0), bend};
+    return {free ? e.exp : cap, free ? e.expm1 : cap - 1.0, free ? e.exp : 0.0, free ? e.expm1 : cap * past + (cap - 1.0),
+            bend};
   }
 };
 
-// log y for y = 1 + t > 0, else a number so small that every power of y vanishes; `y` is the exact form used near 0. There are no
-// special cases as in log1p: their branches would keep a loop from vectorising.
+// log y for y = 1 + t > 0, else a number so small that every power of y vanishes; `y` is the exact form used near 0. There
+// are no special cases as in log1p: their branches would keep a loop from vectorising.
 LEEWARD_HD double log_of_power(double t, double y) {
   const bool far = t < -0.5;
   const double u = far ? y : 1.0 + t;
@@ -89,19 +90,19 @@ LEEWARD_HD double log_of_power(double t, double y) {
 
 // f(t) = t log t + ((1 - alpha t) / alpha) log((1 - alpha t) / (1 - alpha)), f*(s) = log(1 - alpha + alpha e^s) / alpha.
 //
-// On each side of `turn` either e^s or e^-s is used, E for short, and 1 - alpha + alpha e^s is `base + moving E` or e^s times that. The
-// logarithm is that of 1 + t with t in [-1/2, 1]: t = moving (E - 1) near s = 0, odds E far from it.
+// On each side of `turn` either e^s or e^-s is used, E for short, and 1 - alpha + alpha e^s is `base + moving E` or e^s
+// times that. The logarithm is that of 1 + t with t in [-1/2, 1]: t = moving (E - 1) near s = 0, odds E far from it.
 struct SmoothedCVaRDivergence {
   static constexpr bool kEdge = false;
   struct Side {
     double base, moving, one, grown;  // r = (one + grown E) / (base + moving E)
     double excess;                    // r - 1 = excess (E - 1) / (base + moving E)
   };
-  double alpha, rest;  // rest = 1 - alpha
-  double mirror;       // 1 for alpha <= 1/2, else -1: the sides change places
-  double turn;         // |log((1 - alpha) / alpha)|: far from 0 is mirror s > turn
+  double alpha, rest;      // rest = 1 - alpha
+  double mirror;           // 1 for alpha <= 1/2, else -1: the sides change places
+  double turn;             // -log least: far from 0 is mirror s > turn, where t is 1 - least on both sides
   double odds, log_least;  // least = min(alpha, 1 - alpha), odds = (1 - least) / least
-  double linear;       // what the near side adds to the logarithm, as a multiple of s
+  double linear;           // what the near side adds to the logarithm, as a multiple of s
   Side near, far;
 
   // logarithm is the host's log.
@@ -111,7 +112,14 @@ struct SmoothedCVaRDivergence {
     const bool swapped = alpha > 0.5;
     const double least = swapped ? rest : alpha, odds = (1.0 - least) / least;
     const Side down{rest, alpha, 0, 1, rest}, up{alpha, rest, 1, 0, -rest};
-    return {alpha, rest, swapped ? -1.0 : 1.0, logarithm(odds), odds, logarithm(least), swapped ? 1.0 : 0.0, swapped ? up : down,
+    return {alpha,
+            rest,
+            swapped ? -1.0 : 1.0,
+            -logarithm(least),
+            odds,
+            logarithm(least),
+            swapped ? 1.0 : 0.0,
+            swapped ? up : down,
             swapped ? down : up};
   }
 
@@ -124,8 +132,9 @@ struct SmoothedCVaRDivergence {
     const double ratio = ((is_far ? far.one : near.one) + (is_far ? far.grown : near.grown) * e.exp) * inverse;
     const double excess = (is_far ? far.excess : near.excess) * e.expm1 * inverse;
     const double slope = rest * e.exp * (inverse * inverse);
-    const double logarithm = real::log1p_unit(is_far ? odds * e.exp : near.moving * e.expm1) + (is_far ? m + log_least : 0.0);
-    return {ratio, excess, slope, (logarithm + linear * s) * (1.0 / alpha), slope * (1.0 - 2.0 * alpha * ratio)};
+    const double logarithm =
+        real::log1p_unit(is_far ? odds * e.exp : near.moving * e.expm1) + (is_far ? m + log_least : 0.0);
+    return {ratio, excess, slope, (logarithm + linear * s) * (1.0 / alpha), slope * (1.0 - 2.0 * alpha * (1.0 + excess))};
   }
 };
 

@@ -72,7 +72,8 @@ LEEWARD_CLONES void sum_block(Reader<T, Weighted> in, std::int64_t n, Summand su
   }
 }
 
-// What a ratio gives at x: r, proportional to the density of the weights, and f(r), the divergence's integrand, or a part of it.
+// What a ratio gives at x: r, proportional to the density of the weights, and f(r), the divergence's integrand, or a part of
+// it.
 struct Ratio {
   double r, cost;
 };
@@ -81,8 +82,8 @@ struct Ratio {
 inline constexpr int kWeightSums = 4;
 
 template <class T, bool Weighted, class Density>
-LEEWARD_CLONES void weight_block(Reader<T, Weighted> in, std::int64_t n, Density density, double norm, T* weights, double* out,
-                                 std::int64_t stride) {
+LEEWARD_CLONES void weight_block(Reader<T, Weighted> in, std::int64_t n, Density density, double norm, T* weights,
+                                 double* out, std::int64_t stride) {
   double acc[kWeightSums][kLanes] = {};
   std::int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {

@@ -13,8 +13,8 @@
 
 namespace leeward {
 
-// A divergence at eta and lam. Where the density ratio is a small power of the distance from an edge (Cressie-Read), that distance is
-// taken from the edge itself, since (x - eta) / lam has lost its digits there.
+// A divergence at eta and lam. Where the density ratio is a small power of the distance from an edge (Cressie-Read), that
+// distance is taken from the edge itself, since (x - eta) / lam has lost its digits there.
 template <class Divergence>
 struct Located {
   Divergence divergence;
@@ -38,7 +38,8 @@ struct Located {
   }
 };
 
-// sum b (r - 1), sum b dr/ds, sum b bend, sum b f*(s); the last costs a logarithm for some divergences and is left out at first.
+// sum b (r - 1), sum b dr/ds, sum b bend, sum b f*(s); the last costs a logarithm for some divergences and is left out at
+// first.
 template <class Divergence, bool Conjugate>
 struct PenaltySums {
   static constexpr int kSums = Conjugate ? 4 : 3;
@@ -78,8 +79,9 @@ inline constexpr double kEtaTolerance = 1e-14;   // on E r - 1
 inline constexpr double kStepTolerance = 3e-14;  // on E r - 1 after a step whose remainder is bounded
 inline constexpr int kEtaIterations = 400;       // bisection alone needs about 110
 
-// A step rule gives the change of eta / lam from the residual g = E r - 1, the mean slope h and the mean bend, and a bound on |E r - 1|
-// after it, infinite where it has none. This one is Chebyshev's, for ratios whose derivatives are bounded by their slope.
+// A step rule gives the change of eta / lam from the residual g = E r - 1, the mean slope h and the mean bend, and a bound
+// on |E r - 1| after it, infinite where it has none. This one is Chebyshev's, for ratios whose derivatives are bounded by
+// their slope.
 struct SmoothStep {
   double operator()(double g, double h, double bend) const {
     const double newton = g / h;
@@ -92,14 +94,15 @@ struct SmoothStep {
 
 struct PenaltyRoot {
   hd::Eta eta;
-  double residual = 0;  // E r - 1 at eta
-  double slope = 0;     // E dr/ds
-  double conjugate = 0; // E f*
+  double residual = 0;   // E r - 1 at eta
+  double slope = 0;      // E dr/ds
+  double conjugate = 0;  // E f*
   int iterations = 0;
 };
 
-// E r - 1 and its slope at a start, and the sample that gave the start: between full passes, the sample's own function with value
-// and slope corrected to those of all losses is a far better model than a line, above all where the divergence has a kink.
+// E r - 1 and its slope at a start, and the sample that gave the start: between full passes, the sample's own function with
+// value and slope corrected to those of all losses is a far better model than a line, above all where the divergence has a
+// kink.
 struct SampleModel {
   Frame<double> sample;
   hd::Eta at;
@@ -135,8 +138,8 @@ double model_step(const SampleModel& model, const Divergence& divergence, double
   return at;
 }
 
-// The search from a given start. A step that did not halve the residual is followed by a halving of the bracket; a step whose
-// remainder is bounded by the tolerance is the last, and is not confirmed by a pass.
+// The search from a given start. A step that did not halve the residual is followed by a halving of the bracket; a step
+// whose remainder is bounded by the tolerance is the last, and is not confirmed by a pass.
 template <class T, class Divergence, class Step>
 PenaltyRoot search_penalty(const Frame<T>& f, const Divergence& divergence, double lam, hd::Eta start, const Step& step,
                            const SampleModel* model, Resources& use) {
@@ -170,8 +173,9 @@ PenaltyRoot search_penalty(const Frame<T>& f, const Divergence& divergence, doub
       next = bracket.next(root.eta, m.residual, lam * change, slow);
       last = next.hi == root.eta.hi && next.lo == root.eta.lo;
       if (!last && !conjugate) {
-        conjugate = modelled || std::abs(change) < kShortStep;
-        if (remainder <= kStepTolerance) next = root.eta;  // the step will do: once more, for the conjugate
+        const bool settled = remainder <= kStepTolerance;
+        conjugate = modelled || settled || std::abs(change) < kShortStep;
+        if (settled) next = root.eta;  // the step will do: once more, for the conjugate
       }
     }
     if (last) {
@@ -188,7 +192,8 @@ PenaltyRoot solve_penalty(const Frame<T>& f, const Divergence& divergence, doubl
   SampleModel model;
   if (f.size >= kSampleFrom) model.sample = sample_of(f, use);
   if (model.sample.size == 0) return search_penalty(f, divergence, lam, {mean_place(f, use), 0}, step, nullptr, use);
-  const PenaltyRoot start = search_penalty(model.sample, divergence, lam, {mean_place(model.sample, use), 0}, step, nullptr, use);
+  const PenaltyRoot start =
+      search_penalty(model.sample, divergence, lam, {mean_place(model.sample, use), 0}, step, nullptr, use);
   const PenaltyMeans m = penalty_means<false>(model.sample, divergence, start.eta, lam, use);
   model.at = start.eta;
   model.residual = m.residual;
@@ -208,9 +213,14 @@ RiskSolution finish_penalty(const Frame<T>& f, const Divergence& divergence, dou
                             Resources& use) {
   const PenaltyDensity<Divergence> density{{divergence, root.eta, lam}};
   double mass = f.total * (1.0 + root.residual);
-  if (!(mass > 0.5 * f.total && mass < 2 * f.total)) sum_over(f, DensityMass<PenaltyDensity<Divergence>>{density}, use, &mass);
-  const Solved s{.value = root.eta.sum() + lam * root.conjugate, .eta = root.eta.sum(), .multiplier = lam, .norm = 1.0 / mass,
-                 .price = lam, .conjugate = root.conjugate,
+  if (!(mass > 0.5 * f.total && mass < 2 * f.total))
+    sum_over(f, DensityMass<PenaltyDensity<Divergence>>{density}, use, &mass);
+  const Solved s{.value = root.eta.sum() + lam * root.conjugate,
+                 .eta = root.eta.sum(),
+                 .multiplier = lam,
+                 .norm = 1.0 / mass,
+                 .price = lam,
+                 .conjugate = root.conjugate,
                  .iterations = root.iterations + 1};
   return finish(f, s, density, weights, use);
 }
