@@ -7,7 +7,6 @@ its end. ``record`` raises StopRun when the run is over; algorithms let it pass.
 from __future__ import annotations
 
 import math
-import time
 from functools import cached_property
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ import numpy as np
 
 from leeward._checkpoint import CheckpointStore
 from leeward._points import Point, State, StopRun, best_gap, certified_gap, pack, unpack
+from leeward._progress import Clock
 from leeward._sums import norm
 from leeward.result import Result, Status
 from leeward.trace import Trace
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from leeward._checkpoint import Arrays, Checkpoint
-    from leeward._progress import Progress
+    from leeward._progress import Paused, Progress
     from leeward.domains import Domain
     from leeward.problems import Evaluation, Robust
 
@@ -36,6 +36,8 @@ __all__ = ["RunContext", "State", "StopRun"]
 
 # An objective this many times max(|P(w0)|, 1) above its start has exploded.
 _EXPLODED = 1e4
+_LONG = 30.0  # passes after which an optimum of 0 is looked for
+_UNIT, _VANISHED = 2.0**-52, 1e-8
 
 
 class RunContext:
@@ -75,10 +77,11 @@ class RunContext:
         self._callback, self._progress = callback, progress
         self.trace = Trace()
         self.losses = self.gradients = 0
-        self._seconds, self._since, self._paused = 0.0, time.perf_counter(), 0
+        self._clock = Clock()
         self._first: float | None = None
         self._last: Point | None = None
         self._best: Point | None = None
+        self._bound = -math.inf  # the largest lower bound of the optimum so far
         self._kept = -math.inf  # passes at the last kept row
         self._calls = 0
         self._stop: tuple[Status, str] | None = None
@@ -109,11 +112,11 @@ class RunContext:
     @property
     def seconds(self) -> float:
         """Wall time of the algorithm so far, without recording and callbacks."""
-        return self._seconds + (0.0 if self._paused else time.perf_counter() - self._since)
+        return self._clock.seconds
 
-    def pause(self) -> _Paused:
+    def pause(self) -> Paused:
         """A context manager that stops the clock: for evaluations made only to be recorded."""
-        return _Paused(self)
+        return self._clock.pause()
 
     # Objective and stopping measures.
 
@@ -152,8 +155,32 @@ class RunContext:
         if self.tol <= 0 or not math.isfinite(objective):
             return False
         if gap is not None and not math.isnan(gap):
-            return gap <= self.tol * abs(objective)
+            return gap <= self.allowed(objective)
         return gradient_norm * max(1.0, norm(w)) <= self.tol * max(1.0, abs(objective))
+
+    def allowed(self, objective: float) -> float:
+        """The certified gap that counts as converged: ``tol |P|``; where P has all but vanished, a rounding unit of ``|P(0)|``.
+
+        The latter ends long fits whose optimum is 0, where no relative gap can be reached.
+        """
+        if self.passes > _LONG and self.tol > 0 and abs(objective) <= _VANISHED * self._scale:
+            return max(self.tol * abs(objective), _UNIT * self._scale)
+        return self.tol * abs(objective)
+
+    @cached_property
+    def _scale(self) -> float:
+        """``|P(0)|``: the size of the objective where nothing is fitted (not counted, clock stopped)."""
+        with self.pause():
+            losses = self.problem.oracle.losses(np.zeros(self.problem.dim), threads=self.threads)
+            return abs(float(self.problem.weigh(losses, threads=self.threads)[0].value))
+
+    def _tightened(self, objective: float, gap: float | None) -> float | None:
+        """The gap at a point by the largest lower bound that any point of the run has given."""
+        if gap is None or math.isnan(gap):
+            return gap
+        if math.isfinite(gap):
+            self._bound = max(self._bound, objective - gap)
+        return min(gap, max(objective - self._bound, _UNIT * abs(objective)))
 
     # Recording and ending.
 
@@ -196,7 +223,7 @@ class RunContext:
             step = self._calls if step is None else step
             self._calls += 1
             objective = self.objective(w, value)
-            point = Point(w.copy(), objective, gap, gradient_norm, evaluation, step)
+            point = Point(w.copy(), objective, self._tightened(objective, gap), gradient_norm, evaluation, step)
             point.w.flags.writeable = False
             stop = self._judge(point)
             if self._wanted(step) or final or stop is not None:
@@ -226,8 +253,20 @@ class RunContext:
         norm = math.nan if evaluation is None else self.gradient_norm(w, evaluation.gradient)
         value = math.nan if evaluation is None else self.objective(w, evaluation.value)
         step = self._calls if self._last is None else self._last.step
-        self._end = Point(w.copy(), value, gap, norm, evaluation, step)
+        self._end = Point(w.copy(), value, self._tightened(value, gap), norm, evaluation, step)
+        if status is Status.STALLED:
+            self._end = self._lowest(self._end)
         self._stop = (status, reason)
+
+    def _lowest(self, end: Point) -> Point:
+        """The best of the last point, the best recorded one and the start."""
+        if self._best is not None and self._best.objective < end.objective:
+            end = self._best
+        objective = self.objective(self.w0, self.initial.value)
+        if objective < end.objective:
+            norm = self.gradient_norm(self.w0, self.initial.gradient)
+            end = Point(self.w0.copy(), objective, self._tightened(objective, end.gap), norm, self.initial, 0)
+        return end
 
     def stopped(self, stop: StopRun) -> None:
         """Ends the run as ``record`` asked: at the last point, or at the best one when the run went wrong."""
@@ -249,6 +288,7 @@ class RunContext:
             if gap is None or (status is not Status.CONVERGED and not self.problem.smooth):
                 gap = best_gap(self.problem, w, evaluation, self.domain, self.threads)
         fun = self.objective(w, evaluation.value)
+        gap = self._tightened(fun, gap)
         norm = self.gradient_norm(w, evaluation.gradient)
         if status is Status.CONVERGED and not math.isfinite(fun):
             status, reason = Status.NON_FINITE, "the objective is not finite"
@@ -279,9 +319,10 @@ class RunContext:
             return False
         self.trace = Trace.from_array(own["trace"])
         self.losses, self.gradients, self._calls = (int(v) for v in own["counts"])
-        self._seconds, self._since = float(own["clock"][0]), time.perf_counter()
+        self._clock = Clock(float(own["clock"][0]))
         self._kept, first = float(own["clock"][1]), float(own["clock"][2])
         self._first = None if math.isnan(first) else first
+        self._bound = float(own["clock"][3])
         self._last, self._best = unpack("last", own), unpack("best", own)
         return True
 
@@ -298,6 +339,8 @@ class RunContext:
                 f"the objective exploded from {self._first:.3g} to {point.objective:.3g}: the step is too large",
             )
         if self.within_tolerance(point.w, point.objective, point.gradient_norm, point.gap):
+            if point.gap is not None and point.gap > self.tol * abs(point.objective):
+                return Status.CONVERGED, "converged: the certified gap is within the rounding of the objective at w = 0"
             measure = "relative certified gap" if point.gap is not None else "scaled gradient norm"
             return Status.CONVERGED, f"converged: the {measure} is within tol={self.tol:g}"
         if self.max_passes is not None and self.passes >= self.max_passes:
@@ -348,24 +391,8 @@ class RunContext:
         return {
             "trace": self.trace.to_array(),
             "counts": np.array([self.losses, self.gradients, self._calls]),
-            "clock": np.array([self.seconds, self._kept, math.nan if self._first is None else self._first]),
+            "clock": np.array([self.seconds, self._kept, math.nan if self._first is None else self._first, self._bound]),
             **pack("last", self._last),
             **pack("best", self._best),
         }
 
-
-class _Paused:
-    def __init__(self, context: RunContext) -> None:
-        self._context = context
-
-    def __enter__(self) -> None:
-        c = self._context
-        if c._paused == 0:
-            c._seconds += time.perf_counter() - c._since
-        c._paused += 1
-
-    def __exit__(self, *error: object) -> None:
-        c = self._context
-        c._paused -= 1
-        if c._paused == 0:
-            c._since = time.perf_counter()

@@ -90,6 +90,7 @@ class Factor:
         return out
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def curvature_factor(
     problem: Robust,
     model: LinearModel,

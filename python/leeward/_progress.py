@@ -1,4 +1,4 @@
-"""What ``verbose=True`` shows: a tqdm bar over the passes when tqdm is installed, else plain lines on stderr."""
+"""What ``verbose=True`` shows (a tqdm bar over the passes when tqdm is installed, else plain lines on stderr), and a run's clock."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 import time
 from typing import Any
 
-__all__ = ["Progress"]
+__all__ = ["Clock", "Paused", "Progress"]
 
 
 class Progress:
@@ -45,3 +45,44 @@ def _bar(max_passes: float | None) -> Any:
     except ImportError:
         return None
     return tqdm(total=max_passes, unit="pass", bar_format="{l_bar}{bar}| {n}/{total} [{elapsed}{postfix}]")
+
+
+class Clock:
+    """Seconds of the algorithm itself: stands still while paused; pauses nest."""
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self._seconds, self._since, self._depth = seconds, time.perf_counter(), 0
+
+    @property
+    def seconds(self) -> float:
+        """Seconds so far."""
+        return self._seconds + (0.0 if self._depth else time.perf_counter() - self._since)
+
+    def pause(self) -> Paused:
+        """A context manager that stops the clock."""
+        return Paused(self)
+
+    def stop(self) -> None:
+        """Begins a pause."""
+        if self._depth == 0:
+            self._seconds += time.perf_counter() - self._since
+        self._depth += 1
+
+    def go(self) -> None:
+        """Ends a pause."""
+        self._depth -= 1
+        if self._depth == 0:
+            self._since = time.perf_counter()
+
+
+class Paused:
+    """Stops a clock while it is open."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def __enter__(self) -> None:
+        self._clock.stop()
+
+    def __exit__(self, *error: object) -> None:
+        self._clock.go()

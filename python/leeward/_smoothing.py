@@ -34,11 +34,12 @@ _SHARE = 0.3  # part of the allowed gap that the smoothing error may take
 @np.errstate(over="ignore")
 def first_strength(evaluation: Evaluation) -> float:
     """A tenth of the weighted standard deviation of the losses (of their size when they are all equal)."""
-    losses = evaluation.losses
+    size = float(np.max(np.abs(evaluation.losses))) or 1.0
+    losses = evaluation.losses / size  # so that squares stay in range
     spread = float(losses.std())
     if not spread > 1e-9 * (1.0 + abs(float(losses.mean()))):
-        spread = max(abs(float(losses.mean())), 1e-3)
-    return _FIRST * spread
+        spread = abs(float(losses.mean()))
+    return max(_FIRST * spread * size, 1e-300)
 
 
 def next_strength(strength: float, error: float, allowed: float, largest_cut: float) -> float:

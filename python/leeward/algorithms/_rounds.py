@@ -159,7 +159,8 @@ class Rounds:
         if self.strength is None and not has_kink_at_ties(self._true.risk):
             return False
         losses = self._true.oracle.losses(w, threads=self._plan.threads)
-        tied = float(losses.std()) <= _TIED * abs(float(losses.mean()))
+        size = float(np.max(np.abs(losses))) or 1.0  # so that squares stay in range
+        tied = float((losses / size).std()) <= _TIED * abs(float((losses / size).mean()))
         if self.strength is None:
             if not tied or not self._doubt(w):
                 return False

@@ -15,6 +15,7 @@ from leeward._sums import dot, norm
 from leeward.algorithms._log import Log
 from leeward.algorithms._rounds import Measure, Plan, Rounds, Seen
 from leeward.algorithms.base import Algorithm
+from leeward.losses import Poisson
 from leeward.oracles import LinearModel
 from leeward.result import Status
 
@@ -135,6 +136,8 @@ class _Run:
         factored = settings.precondition and isinstance(model, LinearModel) and model.n_features <= _LARGEST_BLOCK
         if factored and settings.pilot and isinstance(model, LinearModel):
             w, strength = self._pilot(model, w, strength)
+            if isinstance(model.loss, Poisson) and self.problem.evaluate_if_finite(w, threads=context.threads) is None:
+                w = context.w0
         plan = Plan(settings.memory, settings.max_iterations, _ROUNDS, factored, context.threads)
         rounds = Rounds(self.problem, self._observe, plan)
         point = rounds.run(w, strength)
@@ -161,7 +164,9 @@ class _Run:
                 current: Robust, w: Vector, scaling: Scaling, part: Robust = part, share: float = share
             ) -> Seen:
                 self._count(current.size)
-                smoothed = current.evaluate(w, threads=self.context.threads)
+                smoothed = current.evaluate_if_finite(w, threads=self.context.threads)
+                if smoothed is None:
+                    return _out_of_range(w)
                 true, smoothing = true_evaluation(part, current, w, smoothed, self.context.threads)
                 pulled = scaling.pull(smoothed.gradient)
                 measure = Measure(0.5 * dot(pulled, pulled), share * abs(true.value), smoothing)
@@ -187,7 +192,11 @@ class _Run:
             return Seen(value, gradient, measure)
         context = self.context
         self._count(self.problem.size)
-        smoothed = current.evaluate(w, threads=context.threads)
+        smoothed = current.evaluate_if_finite(w, threads=context.threads)
+        if smoothed is None:
+            seen = _out_of_range(w)
+            self.log.add(w, seen.value, seen.measure, seen.gradient)
+            return seen
         true, smoothing = true_evaluation(self.problem, current, w, smoothed, context.threads)
         measure, gap = self._measure(current, w, smoothed, true, smoothing)
         self.log.add(w, smoothed.value, measure, smoothed.gradient)
@@ -216,7 +225,7 @@ class _Run:
             error = _norm(smoothed.gradient) * max(1.0, _norm(w))
             return Measure(error, tol * max(1.0, abs(true.value)), smoothing), None
         coef = smoothed.gradient[: problem.penalised]
-        measure = Measure(dot(coef, coef) / (2.0 * problem.l2), tol * abs(true.value), smoothing)
+        measure = Measure(dot(coef, coef) / (2.0 * problem.l2), self.context.allowed(true.value), smoothing)
         if problem.penalised == problem.dim:
             return measure, measure.error + smoothing
         if not measure.done:
@@ -233,6 +242,11 @@ class _Run:
             slopes = current.oracle.slopes(w, threads=threads) if isinstance(current.oracle, LinearModel) else None
             gap = certify(problem, w, true, q=smoothed.weights, slopes=slopes, threads=threads).gap
         return math.inf if gap is None else gap
+
+
+def _out_of_range(w: Vector) -> Seen:
+    """A trial point whose losses leave the range of doubles: infinitely bad."""
+    return Seen(math.inf, np.zeros_like(w), Measure(math.inf, 0.0))
 
 
 @np.errstate(over="ignore")
