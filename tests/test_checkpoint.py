@@ -152,3 +152,33 @@ def test_saving_leaves_one_file_and_replaces_it_whole(tmp_path: Path) -> None:
 def test_a_folder_that_is_not_there_is_an_error_of_the_system(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="nowhere"):
         lw.minimize(problem(), algorithm=lw.SGD(), max_passes=1, checkpoint=tmp_path / "nowhere" / "c")
+
+
+def test_a_run_stopped_between_its_last_step_and_its_record_still_records_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from leeward.algorithms import _stochastic
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    problem = lw.Robust(lw.LinearModel(X, np.sign(X[:, 0] + rng.normal(size=60)), l2=1e-2), lw.CVaR(0.5))
+    options = {"algorithm": lw.SGD(lw.Minibatch(6), step=0.05), "max_passes": 4, "tol": 0}
+    whole = lw.minimize(problem, **options)
+    look = _stochastic._Run._look
+
+    class Killed(BaseException):
+        pass
+
+    def die_at_the_end(run: _stochastic._Run) -> None:
+        if run.descent.steps >= 40:
+            raise Killed
+        look(run)
+
+    checkpoint = lw.Checkpoint(tmp_path / "run.ckpt", every=0.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(_stochastic._Run, "_look", die_at_the_end)
+        with pytest.raises(Killed):
+            lw.minimize(problem, checkpoint=checkpoint, **options)
+    part = lw.minimize(problem, checkpoint=checkpoint, **options)
+    assert part.x.tobytes() == whole.x.tobytes()
+    assert part.trace.objective.tobytes() == whole.trace.objective.tobytes()

@@ -109,9 +109,9 @@ class _Run:
     def go(self) -> None:
         context = self.context
         try:
-            context.raise_if_done()
             if self.pending and context.last_step != self.descent.steps:
-                self._look()
+                self._look()  # saved between the last step and its record, which may have been the end of the run
+            context.raise_if_done()
             while True:
                 if self._advance_to(self._next_point()):
                     self._look()
