@@ -198,6 +198,22 @@ def test_nan_and_infinity_in_w_and_weights_go_through_to_the_result() -> None:
     assert MODEL.losses([1.0, np.inf, 1.0]).tolist() == np.where(scores > 0, 0.0, np.inf).tolist()
 
 
+def test_a_trial_step_to_infinite_losses_is_shortened() -> None:
+    counts = np.arange(100) * 1e3
+    data = np.random.default_rng(0).standard_normal((100, 3))
+    problem = lw.Robust(lw.LinearModel(data, counts, "poisson", l2=0.1), lw.CVaR(0.2))
+    result = lw.minimize(problem)
+    assert result.status is lw.Status.CONVERGED
+    assert result.gap <= 1e-4 * abs(result.fun)
+
+
+def test_a_start_with_infinite_losses_is_named() -> None:
+    rng = np.random.default_rng(0)
+    model = lw.LinearModel(1e4 * rng.standard_normal((3000, 3)), rng.poisson(3.0, 3000), "poisson", l2=0.1)
+    with pytest.raises(ValueError, match=r"losses\[\d+\] is inf; losses must be finite"):
+        lw.minimize(model, np.ones(4))
+
+
 ODD: dict[str, Callable[[np.ndarray], Any]] = {
     "tied": np.zeros_like,
     "constant": lambda a: np.full_like(a, 7.0),
