@@ -32,6 +32,10 @@ class KLCVaRRisk final : public FramedRisk<KLCVaRRisk> {
   KLCVaRRisk(double alpha, double penalty) : divergence_{1.0 / alpha, -std::log(alpha)}, penalty_(penalty) {}
   double idle_multiplier() const { return penalty_; }
   template <class T>
+  bool run_short(LossVector<T> l, T* weights, RiskSolution* out) const {
+    return short_kl_cvar(l, divergence_, penalty_, weights, out);
+  }
+  template <class T>
   RiskSolution run(const Frame<T>& f, T* weights, Resources& use) const {
     const double lam = scaled_penalty(f, penalty_, kLeastPenalty);
     const PenaltyRoot root = solve_penalty(f, divergence_, lam, CappedStep{}, use);
@@ -48,6 +52,10 @@ class SmoothedCVaRRisk final : public FramedRisk<SmoothedCVaRRisk> {
   SmoothedCVaRRisk(double alpha, double penalty)
       : divergence_(hd::SmoothedCVaRDivergence::make(alpha, [](double x) { return std::log(x); })), penalty_(penalty) {}
   double idle_multiplier() const { return penalty_; }
+  template <class T>
+  bool run_short(LossVector<T> l, T* weights, RiskSolution* out) const {
+    return short_smoothed_cvar(l, divergence_, penalty_, weights, out);
+  }
   template <class T>
   RiskSolution run(const Frame<T>& f, T* weights, Resources& use) const {
     const double lam = scaled_penalty(f, penalty_, kLeastPenalty);

@@ -171,6 +171,10 @@ class ChiSquareRisk final : public FramedRisk<ChiSquareRisk> {
   double idle_multiplier() const { return radius_ < 0 ? penalty_ : 0; }
 
   template <class T>
+  bool run_short(LossVector<T> l, T* weights, RiskSolution* out) const {
+    return short_chi_square(l, penalty_, radius_, weights, out);
+  }
+  template <class T>
   RiskSolution run(const Frame<T>& f, T* weights, Resources& use) const {
     const double lam = penalty_ < 0 ? 0 : scaled_penalty(f, penalty_, 0x1p-460);
     if (radius_ < 0) return finish_chi(f, solve_penalty_form(f, lam, use), lam, 0, -1, weights, use);

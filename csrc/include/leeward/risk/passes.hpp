@@ -11,6 +11,7 @@
 #include "leeward/core/parallel.hpp"
 #include "leeward/core/simd.hpp"
 #include "leeward/risk/frame.hpp"
+#include "leeward/risk/short.hpp"
 
 namespace leeward {
 
@@ -214,6 +215,8 @@ struct DensityMass {
 
 // A risk written as one template for both element types: Derived has
 //   template <class T> RiskSolution run(const Frame<T>&, T* weights, Resources&) const;  double idle_multiplier() const;
+// and may have a kernel for short vectors (risk/short.hpp):
+//   template <class T> bool run_short(LossVector<T>, T* weights, RiskSolution* out) const;
 template <class Derived>
 class FramedRisk : public Risk {
  public:
@@ -227,6 +230,10 @@ class FramedRisk : public Risk {
   template <class T>
   RiskSolution start(LossVector<T> l, T* weights, Resources& use) const {
     const Derived& self = static_cast<const Derived&>(*this);
+    if constexpr (requires(RiskSolution* out) { self.run_short(l, weights, out); }) {
+      RiskSolution out;
+      if (l.base == nullptr && l.size > 0 && l.size <= kShort && self.run_short(l, weights, &out)) return out;
+    }
     const Frame<T> f = make_frame(l, mirrored(), use);
     if (f.constant()) return finish_constant(f, self.idle_multiplier(), weights, use);
     return self.run(f, weights, use);
