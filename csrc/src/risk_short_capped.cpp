@@ -64,7 +64,9 @@ LEEWARD_INLINE Factor capped_factor(const ShortFrame& f, const Tilt& t, double c
 LEEWARD_INLINE Factor logistic_factor(const ShortFrame& f, const Tilt& t, double alpha) {
   constexpr double kNear = 1e-6;  // the miss from which one cubic step reaches rounding
   const double rest = 1.0 - alpha;
-  double u = rest * f.size / t.sum;
+  // a / (rest + alpha a) <= min(a / rest, 1 / alpha), whose root stands to the left and costs no divisions.
+  const Factor left = capped_factor(f, t, 1.0 / alpha);
+  double u = left.iterations > 0 ? rest * left.u : rest * f.size / t.sum;
   for (int step = 1; step <= kSteps; ++step) {
     double acc[3][kLanes] = {}, v[3];
     for (std::int64_t i = 0; i < f.padded; i += kLanes) {
@@ -86,7 +88,7 @@ LEEWARD_INLINE Factor logistic_factor(const ShortFrame& f, const Tilt& t, double
     move = move > -0.75 ? move : -0.75;
     u += u * move;
     if (!(u < 0x1p1000)) break;
-    if (miss <= kNear * f.size && miss >= -kNear * f.size) return {u, step};
+    if (miss <= kNear * f.size && miss >= -kNear * f.size) return {u, left.iterations + step};
   }
   return {};
 }

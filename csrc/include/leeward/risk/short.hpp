@@ -34,46 +34,74 @@ struct ShortFrame {
   double value(double at) const { return top + at * unit; }
 };
 
-// The folds of K sums side by side.
+// The folds of K sums side by side, in the order of Lanes::fold.
+template <int Width, int K>
+LEEWARD_INLINE void halve_lanes(double (*acc)[kLanes]) {
+  for (int j = 0; j < K; ++j) {
+    LEEWARD_LANES
+    for (int k = 0; k < Width; ++k) acc[j][k] = acc[j][k] + acc[j][k + Width];
+  }
+}
+
 template <int K>
 LEEWARD_INLINE void fold_lanes(double (*acc)[kLanes], double* sums) {
-  for (int width = kLanes / 2; width > 0; width /= 2)
-    for (int j = 0; j < K; ++j)
-      for (int k = 0; k < width; ++k) acc[j][k] = acc[j][k] + acc[j][k + width];
-  for (int j = 0; j < K; ++j) sums[j] = acc[j][0];
+  halve_lanes<8, K>(acc);
+  halve_lanes<4, K>(acc);
+  for (int j = 0; j < K; ++j) sums[j] = (acc[j][0] + acc[j][2]) + (acc[j][1] + acc[j][3]);
+}
+
+template <int Width>
+LEEWARD_INLINE void merge_extremes(double* high, double* low, double* poison) {
+  LEEWARD_LANES
+  for (int k = 0; k < Width; ++k) {
+    high[k] = high[k + Width] > high[k] ? high[k + Width] : high[k];
+    low[k] = low[k + Width] < low[k] ? low[k + Width] : low[k];
+    poison[k] = poison[k] + poison[k + Width];
+  }
 }
 
 // Fills the frame and the sums of x and x^2. False for an entry that is not finite, equal losses and extreme magnitudes.
 template <class T>
 LEEWARD_INLINE bool frame_short(const T* l, std::int64_t n, ShortFrame* f, double* moments) {
   f->padded = (n + kLanes - 1) / kLanes * kLanes;
-  for (std::int64_t i = 0; i < n; ++i) f->x[i] = static_cast<double>(l[i]);
-  for (std::int64_t i = 0; i < n; ++i) f->b[i] = 1.0;
-  for (std::int64_t i = n; i < f->padded; ++i) {
-    f->x[i] = f->x[0];
-    f->b[i] = 0.0;
-  }
+  const std::int64_t whole = n / kLanes * kLanes;
   double high[kLanes], low[kLanes], poison[kLanes];
+  const double first = static_cast<double>(l[0]);
   for (int k = 0; k < kLanes; ++k) {
-    high[k] = low[k] = f->x[k];
+    high[k] = low[k] = first;
     poison[k] = 0.0;
   }
-  for (std::int64_t i = 0; i < f->padded; i += kLanes) {
+  if (whole < n) {
+    double* x = f->x + whole;
+    double* b = f->b + whole;
+    const int rest = static_cast<int>(n - whole);
+    for (int k = 0; k < kLanes; ++k) {
+      x[k] = first;
+      b[k] = k < rest ? 1.0 : 0.0;
+    }
+    for (int k = 0; k < rest; ++k) x[k] = static_cast<double>(l[whole + k]);
     LEEWARD_LANES
     for (int k = 0; k < kLanes; ++k) {
-      const double x = f->x[i + k];
+      high[k] = x[k] > high[k] ? x[k] : high[k];
+      low[k] = x[k] < low[k] ? x[k] : low[k];
+      poison[k] += x[k] - x[k];
+    }
+  }
+  for (std::int64_t i = 0; i < whole; i += kLanes) {
+    LEEWARD_LANES
+    for (int k = 0; k < kLanes; ++k) {
+      const double x = static_cast<double>(l[i + k]);
+      f->x[i + k] = x;
+      f->b[i + k] = 1.0;
       high[k] = x > high[k] ? x : high[k];
       low[k] = x < low[k] ? x : low[k];
       poison[k] += x - x;  // 0, or NaN for infinities and NaN
     }
   }
-  for (int width = kLanes / 2; width > 0; width /= 2) {
-    for (int k = 0; k < width; ++k) {
-      high[k] = high[k + width] > high[k] ? high[k + width] : high[k];
-      low[k] = low[k + width] < low[k] ? low[k + width] : low[k];
-      poison[k] = poison[k] + poison[k + width];
-    }
-  }
+  merge_extremes<8>(high, low, poison);
+  merge_extremes<4>(high, low, poison);
+  merge_extremes<2>(high, low, poison);
+  merge_extremes<1>(high, low, poison);
   constexpr double kMost = 0x1p900, kLeast = 0x1p-900;
   const double range = high[0] - low[0];
   if (!(poison[0] == 0.0 && range > kLeast && high[0] < kMost && low[0] > -kMost)) return false;
@@ -89,17 +117,17 @@ LEEWARD_INLINE bool frame_short(const T* l, std::int64_t n, ShortFrame* f, doubl
     LEEWARD_LANES
     for (int k = 0; k < kLanes; ++k) {
       const double x = f->x[i + k] * inverse - shift;
-      const double first = f->b[i + k] * x;
+      const double bx = f->b[i + k] * x;
       f->x[i + k] = x;
-      acc[0][k] += first;
-      acc[1][k] += first * x;
+      acc[0][k] += bx;
+      acc[1][k] += bx * x;
     }
   }
   fold_lanes<2>(acc, moments);
   return true;
 }
 
-// A solved short vector: ratios in f.x's order, and sum r, sum r^2, sum r x, sum f*, sum f(r).
+// A solved short vector, in the units of the frame.
 struct ShortAnswer {
   double eta = 0, lam = 0;
   double price = 0, bonus = 0;  // the divergence's price in the primal value; what the dual value has on top
@@ -109,7 +137,8 @@ struct ShortAnswer {
 
 inline constexpr int kShortSums = 5;
 
-// False if the weights miss a sum of 1 by more than rounding.
+// From the ratios r in the order of f.x, and sum r, sum r^2, sum r x, sum f*, sum f(r). False if the weights miss a sum of 1 by
+// more than rounding.
 template <class T>
 LEEWARD_INLINE bool finish_short(const ShortFrame& f, const ShortAnswer& a, const double* ratios, const double* sums, T* weights,
                                  std::int64_t n, RiskSolution* out) {
@@ -127,7 +156,12 @@ LEEWARD_INLINE bool finish_short(const ShortFrame& f, const ShortAnswer& a, cons
   }
   out->gap = (value - (sums[2] * norm - a.price * (sums[4] * inverse))) * f.unit;
   out->effective_sample_size = sums[0] * sums[0] / sums[1];
-  for (std::int64_t i = 0; i < n; ++i) weights[i] = static_cast<T>(ratios[i] * norm);
+  std::int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    LEEWARD_LANES
+    for (int k = 0; k < kLanes; ++k) weights[i + k] = static_cast<T>(ratios[i + k] * norm);
+  }
+  for (; i < n; ++i) weights[i] = static_cast<T>(ratios[i] * norm);
   return true;
 }
 
