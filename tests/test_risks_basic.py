@@ -242,7 +242,7 @@ def test_unusable_arguments_are_refused_in_words() -> None:
         (lambda: lw.KL(), ValueError, "KL needs a penalty, a radius or both, got neither"),
         (lambda: lw.KL(penalty=0.0), ValueError, r"penalty must be in \(0, inf\), got 0"),
         (lambda: lw.ChiSquare(radius=-1.0), ValueError, r"radius must be in \[0, inf\), got -1"),
-        (lambda: lw.CressieRead(1.0, radius=1.0), ValueError, r"k must be in \(1, inf\), got 1"),
+        (lambda: lw.CressieRead(1.0, radius=1.0), ValueError, r"k must be in \(1, 10\], got 1"),
         (lambda: lw.TotalVariation(1.1), ValueError, r"radius must be in \[0, 1\], got 1.1"),
         (lambda: lw.Spectral([2.0, 1.0]), ValueError, "weights must not decrease, got 2.0 before 1.0 at position 0"),
         (lambda: lw.Spectral([-1.0, 1.0]), ValueError, r"weights\[0\] is -1.0"),
@@ -275,6 +275,17 @@ def test_the_smoothed_risk_is_a_lower_bound_with_feasible_weights(risk: lw.Risk)
         values.append(s.value)
     assert values == sorted(values)
     assert values[-1] == pytest.approx(risk(losses), abs=1e-3)
+
+
+def test_a_radius_smooths_to_itself_and_a_penalty_beside_it_costs_at_most_their_product() -> None:
+    losses, strength = np.random.default_rng(9).normal(size=40), 0.3
+    for risk in (lw.ChiSquare(radius=0.5), lw.KL(radius=0.5), lw.CressieRead(3.0, radius=0.5)):
+        assert risk.smoothed(strength) is risk
+    for vector in (losses, np.ones(40), np.r_[np.ones(39), 1 + 1e-9]):
+        exact = lw.ChiSquare(radius=0.5)(vector)
+        s = lw.ChiSquare(penalty=strength, radius=0.5).solve(vector)
+        assert exact - strength * 0.5 - 1e-12 <= s.value <= exact + 1e-12
+        assert np.mean((40 * s.weights - 1) ** 2) / 2 <= 0.5 + 1e-12
 
 
 @pytest.mark.parametrize("risk", SMOOTH, ids=repr)

@@ -103,7 +103,8 @@ class ChiSquare(_PenaltyOrRadius):
     Pearson's chi-square has no factor one half: see `from_pearson`. The dual function ``(s + 2)_+^2 / 4 - 1`` found in the
     literature is the conjugate of ``(t - 1)^2``; the risk with that penalty lam is ``ChiSquare(penalty=2 * lam)``.
     ``smooth`` is true for the radius form as well: its weights are Lipschitz wherever the losses are not nearly all equal and
-    the radius is below its ceiling.
+    the radius is below its ceiling, and `smoothed` returns the risk itself. A penalty beside the radius, which lowers the
+    value by at most ``penalty * radius``, makes them Lipschitz everywhere.
     Source: Levy, Carmon, Duchi and Sidford, Large-scale methods for distributionally robust optimization, 2020.
 
     Examples
