@@ -309,3 +309,13 @@ def test_the_command_names_what_is_wrong_with_a_file(
     err = capsys.readouterr().err
     assert err.count("\n") == 1
     assert re.search(said, err), err
+
+
+@pytest.mark.parametrize("alpha", [1e-300, 1e-320, 5e-324])
+def test_a_tail_below_every_chance_is_the_maximum(alpha: float) -> None:
+    losses = [0.69, -0.09, 0.3]
+    for risk in (lw.CVaR(alpha), lw.Spectral.superquantile(alpha)):
+        s = risk.solve(losses)
+        assert (s.value, s.gap, s.weights.tolist()) == (0.69, 0.0, [1.0, 0.0, 0.0])
+    for risk in (lw.KLCVaR(alpha, 0.1), lw.SmoothedCVaR(alpha, 0.1)):
+        assert risk(losses) == pytest.approx(lw.KL(penalty=0.1)(losses), rel=1e-14)

@@ -30,6 +30,11 @@ def number_in(name: str, value: Any, low: float, high: float, interval: str) -> 
     return number
 
 
+def tail(alpha: float) -> float:
+    """``alpha`` as the core takes it: a smaller tail than 1e-300 is the maximum too, and 1/alpha must not overflow."""
+    return max(alpha, 1e-300)
+
+
 def optional_number(name: str, value: Any, interval: str) -> float | None:
     """None, or a finite number in "(0, inf)" or "[0, inf)"."""
     return None if value is None else number_in(name, value, 0.0, math.inf, interval)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from leeward import _arrays, _core, divergences
-from leeward.risks._base import Risk, number_in, optional_number
+from leeward.risks._base import Risk, number_in, optional_number, tail
 
 __all__ = ["Spectral"]
 
@@ -63,7 +63,7 @@ class Spectral(Risk):
         if kind == "weights":
             core = _core.make_step_spectrum(np.array(parameter), strength)
         elif kind == "superquantile":
-            core = _core.make_cvar(parameter) if penalty is None else _core.make_kl_cvar(parameter, penalty)
+            core = _core.make_cvar(tail(parameter)) if penalty is None else _core.make_kl_cvar(tail(parameter), penalty)
         elif kind == "extremile":
             core = _core.make_extremile(parameter, strength)
         else:

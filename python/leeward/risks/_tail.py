@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leeward import _core, divergences
-from leeward.risks._base import Risk, number_in, optional_number
+from leeward.risks._base import Risk, number_in, optional_number, tail
 
 __all__ = ["CVaR", "KLCVaR", "Mean", "SmoothedCVaR", "TotalVariation", "Worst"]
 
@@ -93,7 +93,7 @@ class CVaR(Risk):
 
     def __init__(self, alpha: float) -> None:
         alpha = number_in("alpha", alpha, 0.0, 1.0, "(0, 1]")
-        self._set(_core.make_cvar(alpha), alpha)
+        self._set(_core.make_cvar(tail(alpha)), alpha)
 
     @property
     def divergence(self) -> divergences.CVaR:
@@ -137,7 +137,7 @@ class KLCVaR(Risk):
     def __init__(self, alpha: float, penalty: float) -> None:
         alpha = number_in("alpha", alpha, 0.0, 1.0, "(0, 1]")
         penalty = number_in("penalty", penalty, 0.0, math.inf, "(0, inf)")
-        self._set(_core.make_kl_cvar(alpha, penalty), alpha, penalty)
+        self._set(_core.make_kl_cvar(tail(alpha), penalty), alpha, penalty)
 
     @property
     def divergence(self) -> divergences.KLCVaR:
@@ -182,7 +182,7 @@ class SmoothedCVaR(Risk):
     def __init__(self, alpha: float, penalty: float) -> None:
         alpha = number_in("alpha", alpha, 0.0, 1.0, "(0, 1]")
         penalty = number_in("penalty", penalty, 0.0, math.inf, "(0, inf)")
-        self._set(_core.make_smoothed_cvar(alpha, penalty), alpha, penalty)
+        self._set(_core.make_smoothed_cvar(tail(alpha), penalty), alpha, penalty)
 
     @property
     def divergence(self) -> divergences.SmoothedCVaR:
