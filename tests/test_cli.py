@@ -197,7 +197,8 @@ def test_every_risk_is_reached_with_its_parameters(risk: str, run: Any, tmp_path
     people(tmp_path / "people.csv")
     done = run("fit", "people.csv", "--target", "buys", "--drop", "score", "--risk", risk, *RISKS[risk])
     assert done.returncode == 0, done.stderr
-    assert "note:" not in done.stdout
+    notes = [line for line in done.stdout.splitlines() if line.startswith("note:")]
+    assert all("all but constant" in note for note in notes), notes  # the worst case of this table calls for that
 
 
 def test_a_risk_too_severe_for_the_table_is_said_to_give_a_constant_model(run: Any, tmp_path: Path) -> None:

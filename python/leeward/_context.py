@@ -223,7 +223,8 @@ class RunContext:
             step = self._calls if step is None else step
             self._calls += 1
             objective = self.objective(w, value)
-            point = Point(w.copy(), objective, self._tightened(objective, gap), gradient_norm, evaluation, step)
+            self._tightened(objective, gap)  # keeps the bound; a point is judged by its own certificate
+            point = Point(w.copy(), objective, gap, gradient_norm, evaluation, step)
             point.w.flags.writeable = False
             stop = self._judge(point)
             if self._wanted(step) or final or stop is not None:

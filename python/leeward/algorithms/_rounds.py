@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Observe = Callable[[Robust, Vector, Scaling], "Seen"]
 
-__all__ = ["Measure", "Plan", "Rounds", "Seen"]
+__all__ = ["SPLIT", "Measure", "Plan", "Rounds", "Seen"]
 
 _CHECK_EVERY = 4  # evaluations between looks at the speed
-_SPLIT = 0.3  # optimisation error over smoothing error at which the strength is cut
+SPLIT = 0.3  # optimisation error over smoothing error at which the strength is cut
 _CUT, _GENTLE_CUT = 0.1, 0.3  # largest cut of the strength, and after a cut that was too large
 _BACK, _BACKS = 10.0, 5  # growth of the strength after such a cut, and how often
 _POLISH = 8  # steps below the noise of the objective
@@ -185,7 +185,7 @@ class Rounds:
                 far = self._excess > _OFF_PATH * self.strength
                 largest_cut = min(largest_cut * 2.0, 0.5) if far else max(largest_cut * 0.7, 0.03)
                 arrived = False
-            if m.coarse and self._excess <= min(_SPLIT * m.smoothing, _ON_PATH * self.strength):
+            if m.coarse and self._excess <= min(SPLIT * m.smoothing, _ON_PATH * self.strength):
                 evaluation = self._evaluation(point.w)
                 model = self._current.oracle
                 assert isinstance(model, LinearModel)
@@ -246,7 +246,7 @@ class Rounds:
     def _cut(self) -> bool:
         """Less smoothing, once the smoothed problem is solved to the accuracy that its error deserves."""
         m = self._seen.measure
-        if self.strength is None or not m.coarse or self._excess > _SPLIT * m.smoothing:
+        if self.strength is None or not m.coarse or self._excess > SPLIT * m.smoothing:
             return False
         self._smooth(next_strength(self.strength, m.smoothing, m.allowed, _GENTLE_CUT if self._backs else _CUT))
         return True
@@ -263,7 +263,7 @@ class Rounds:
     def _f(self, w: Vector) -> tuple[float, Vector, bool]:
         self._visit(w)
         m = self._seen.measure
-        enough = m.done or (m.coarse and self._excess <= _SPLIT * m.smoothing) or self._slow()
+        enough = m.done or (m.coarse and self._excess <= SPLIT * m.smoothing) or self._slow()
         return self._seen.value, self._seen.gradient, enough
 
     def _adapt(self, overshot: bool) -> None:
@@ -276,7 +276,7 @@ class Rounds:
     def _slow(self) -> bool:
         """Whether going on takes longer than a new model of the curvature, judged by the fall of the error so far."""
         m = self._seen.measure
-        aim = max(m.allowed - m.smoothing, _SPLIT * m.smoothing, 1e-300)
+        aim = max(m.allowed - m.smoothing, SPLIT * m.smoothing, 1e-300)
         self._history.append(math.log(max(m.error, 1e-300) / aim))
         k = len(self._history)
         if k < 6 or k % _CHECK_EVERY:

@@ -13,7 +13,7 @@ from leeward._pilot import level_rows, subproblem
 from leeward._smoothing import true_evaluation
 from leeward._sums import dot, norm
 from leeward.algorithms._log import Log
-from leeward.algorithms._rounds import Measure, Plan, Rounds, Seen
+from leeward.algorithms._rounds import SPLIT, Measure, Plan, Rounds, Seen
 from leeward.algorithms.base import Algorithm
 from leeward.losses import Poisson
 from leeward.oracles import LinearModel
@@ -229,7 +229,9 @@ class _Run:
         if problem.penalised == problem.dim:
             return measure, measure.error + smoothing
         if not measure.done:
-            return measure, math.inf
+            # Where the strength is about to be cut the smoothed point gives a bound that later, harder strengths may not.
+            ready = measure.coarse and measure.error <= SPLIT * smoothing
+            return measure, self._certified(current, w, smoothed, true) if ready else math.inf
         gap = self._certified(current, w, smoothed, true)
         return Measure(max(gap - smoothing, measure.error), measure.allowed, smoothing), gap
 

@@ -25,7 +25,7 @@ __all__ = ["RobustLinear", "linear_scores"]
 
 Array = NDArray[np.float64]
 _SMOOTH_TOL, _KINKED_TOL = 1e-6, 1e-4  # relative certified gaps owed by default
-_POLISH, _SMALL = 1e-4, 1 << 18  # on data of at most so many entries the default aims at this fraction of the gap owed
+_POLISH, _SMALL = 1e-7, 1 << 18  # on data of at most so many entries the default aims at this fraction of the gap owed
 _ROWS = 8192  # float32 rows that `linear_scores` widens at a time
 
 

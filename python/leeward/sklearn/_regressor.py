@@ -58,7 +58,7 @@ class RobustRegressor(RegressorMixin, RobustLinear):  # type: ignore[misc]
     tol : float or None, default=None
         Certified relative gap at which the fit stops (see `leeward.minimize` for fits without a certificate). None is
         1e-6 for smooth risks and losses, and 1e-4 for others; smooth fits on small data (at most 2^18 entries) go on
-        towards 1e-10, and warn only when they miss 1e-6.
+        towards 1e-13, and warn only when they miss 1e-6.
     max_passes : float or None, default=None
         Budget in passes over the data; None is `leeward.minimize`'s default.
     warm_start : bool, default=False
