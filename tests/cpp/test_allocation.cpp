@@ -22,18 +22,25 @@ void* counted(std::size_t size, std::size_t align) {
 
 }  // namespace
 
-void* operator new(std::size_t size) { return counted(size, alignof(std::max_align_t)); }
-void* operator new[](std::size_t size) { return counted(size, alignof(std::max_align_t)); }
-void* operator new(std::size_t size, std::align_val_t align) { return counted(size, static_cast<std::size_t>(align)); }
-void* operator new[](std::size_t size, std::align_val_t align) { return counted(size, static_cast<std::size_t>(align)); }
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete[](void* p) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t) noexcept { std::free(p); }
-void operator delete[](void* p, std::size_t) noexcept { std::free(p); }
-void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
-void operator delete[](void* p, std::align_val_t) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
-void operator delete[](void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
+// Not inlined: the compiler would otherwise pair a library's new with this free and warn of a mismatch.
+#if defined(__GNUC__)
+#define TEST_NOINLINE __attribute__((noinline))
+#else
+#define TEST_NOINLINE
+#endif
+
+TEST_NOINLINE void* operator new(std::size_t size) { return counted(size, alignof(std::max_align_t)); }
+TEST_NOINLINE void* operator new[](std::size_t size) { return counted(size, alignof(std::max_align_t)); }
+TEST_NOINLINE void* operator new(std::size_t size, std::align_val_t align) { return counted(size, static_cast<std::size_t>(align)); }
+TEST_NOINLINE void* operator new[](std::size_t size, std::align_val_t align) { return counted(size, static_cast<std::size_t>(align)); }
+TEST_NOINLINE void operator delete(void* p) noexcept { std::free(p); }
+TEST_NOINLINE void operator delete[](void* p) noexcept { std::free(p); }
+TEST_NOINLINE void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+TEST_NOINLINE void operator delete[](void* p, std::size_t) noexcept { std::free(p); }
+TEST_NOINLINE void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
+TEST_NOINLINE void operator delete[](void* p, std::align_val_t) noexcept { std::free(p); }
+TEST_NOINLINE void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
+TEST_NOINLINE void operator delete[](void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
 
 using namespace leeward;
 using samples::Kind;
