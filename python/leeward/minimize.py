@@ -69,7 +69,8 @@ def minimize(
     tol : float, optional
         Relative certified gap: the run has converged when ``gap <= tol |P(w)|``. Where no certificate exists, the rule is
         ``|grad P(w)| max(1, |w|) <= tol max(1, |P(w)|)``, with the gradient mapping ``w - prox(w - grad P(w))`` in place
-        of the gradient when there is a domain. 0 means no tolerance. Default: 1e-6 for smooth and 1e-4 for non-smooth
+        of the gradient when there is a domain. In a long run whose P has all but vanished (an optimum of 0), a gap of one
+        rounding unit of ``|P(0)|`` is enough. 0 means no tolerance. Default: 1e-6 for smooth and 1e-4 for non-smooth
         problems on the full batch; for stochastic algorithms 1e-3, and none when ``max_passes`` is given.
     seed : int, default 0
         Of all draws; the same seed gives the same bits, for any number of threads.
