@@ -24,6 +24,7 @@ from threadpoolctl import threadpool_limits
 import leeward as lw
 
 DENSE_RATIO, CSR_RATIO, THREADS_GAIN = 0.8, 0.7, 1.6
+REST = 0.05  # seconds between two sides' turns: OpenBLAS' idle workers spin on the other cores for about 20 ms
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,13 @@ def seconds(call: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
+def turn(warm_up: Callable[[], Any], first: Callable[[], Any], second: Callable[[], Any]) -> list[float]:
+    """Rest, make one call that wakes this side's own threads, then time its two calls."""
+    time.sleep(REST)
+    warm_up()
+    return [seconds(first), seconds(second)]
+
+
 def check(model: lw.LinearModel, X: Any, y: np.ndarray) -> None:
     """Assert the losses and the gradient against NumPy in double, at 1e-9 of their scale."""
     rng = np.random.default_rng(1)
@@ -99,15 +107,13 @@ def compare(case: Case, rounds: int) -> list[tuple[int, list[float]]]:
     for k, w in enumerate(points):
         u = w[:-1].astype(case.dtype)
         for threads in (1, 2):
-            calls = (
-                lambda: model.losses(w, out=out, threads=threads),  # noqa: B023 - called at once
-                lambda: model.gradient(w, weights, out=g, threads=threads),  # noqa: B023
-                lambda: X @ u,  # noqa: B023
-                lambda: X.T @ r,
-            )
-            model.losses(points[k - 1])  # another point, so that the scores of w are not known
             with threadpool_limits(limits=threads):
-                spent = [seconds(call) for call in calls]
+                spent = turn(
+                    lambda: model.losses(points[k - 1], threads=threads),  # noqa: B023 - another point: w is not known yet
+                    lambda: model.losses(w, out=out, threads=threads),  # noqa: B023 - called at once
+                    lambda: model.gradient(w, weights, out=g, threads=threads),  # noqa: B023
+                )
+                spent += turn(lambda: X.T @ r, lambda: X @ u, lambda: X.T @ r)  # noqa: B023
             if k > 0:  # the first round warms up
                 times[threads].append(spent)
     return [
