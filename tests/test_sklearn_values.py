@@ -213,3 +213,27 @@ def test_weights_set_by_hand_change_the_reported_risk() -> None:
     model = RobustRegressor(lw.CVaR(0.25), "absolute", fit_intercept=False).fit(returns, np.full(8, 0.1))
     model.coef_ = np.array([1.0, 0.0, 0.0])
     assert -model.robust_score(returns, np.full(8, 0.1)) == pytest.approx(0.1 + 0.0375, rel=1e-12)
+
+
+@pytest.mark.parametrize("loss", ["cauchy", "geman_mcclure", lw.losses.Tukey(2.0)])
+def test_bounded_losses_see_through_gross_errors_that_bend_the_huber_fit(loss):
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((500, 3))
+    y = X @ [3.0, -2.0, 1.0] + 4.0 + 0.2 * rng.standard_normal(500)
+    y[::4] -= 300.0
+    model = RobustRegressor(risk="mean", loss=loss, l2=1e-8).fit(X, y)
+    np.testing.assert_allclose([*model.coef_, model.intercept_], [3.0, -2.0, 1.0, 4.0], atol=0.1)
+    assert model.gap_ is None
+    assert abs(RobustRegressor(risk="mean", loss="huber", l2=1e-8).fit(X, y).intercept_ - 4.0) > 0.2
+
+
+def test_the_sigmoid_loss_classifies_past_a_leverage_points_with_wrong_labels():
+    rng = np.random.default_rng(6)
+    X = rng.standard_normal((300, 2))
+    y = np.where(X[:, 0] > 0, "b", "a")
+    X[:20], y[:20] = [-8.0, 0.0], "b"
+    model = RobustClassifier(risk="mean", loss="sigmoid", l2=1e-4).fit(X, y)
+    assert model.score(X[20:], y[20:]) > 0.95
+    assert model.gap_ is None
+    assert not hasattr(model, "predict_proba")
+    assert RobustClassifier(risk="mean", l2=1e-4).fit(X, y).score(X[20:], y[20:]) < 0.9

@@ -139,7 +139,9 @@ hd::LossKind loss_kind(const std::string& name) {
   static const std::map<std::string, LossKind> kinds{
       {"squared", LossKind::squared},   {"huber", LossKind::huber},   {"absolute", LossKind::absolute},
       {"quantile", LossKind::quantile}, {"logistic", LossKind::logistic}, {"softmax", LossKind::softmax},
-      {"hinge", LossKind::hinge},       {"squared_hinge", LossKind::squared_hinge}, {"poisson", LossKind::poisson}};
+      {"hinge", LossKind::hinge},       {"squared_hinge", LossKind::squared_hinge}, {"poisson", LossKind::poisson},
+      {"sigmoid", LossKind::sigmoid}, {"cauchy", LossKind::cauchy}, {"geman_mcclure", LossKind::geman_mcclure},
+      {"tukey", LossKind::tukey}};
   const auto found = kinds.find(name);
   if (found == kinds.end()) throw py::value_error("unknown loss " + name);
   return found->second;

@@ -38,6 +38,10 @@ LEEWARD_PASSES(ResidualLoss)
 LEEWARD_PASSES(MarginLoss)
 LEEWARD_PASSES(LogisticLoss)
 LEEWARD_PASSES(PoissonLoss)
+LEEWARD_PASSES(SigmoidLoss)
+LEEWARD_PASSES(CauchyLoss)
+LEEWARD_PASSES(GemanMcClureLoss)
+LEEWARD_PASSES(TukeyLoss)
 
 // Softmax of up to kGroup samples at a time, side by side in lanes: what SoftmaxLoss does for one, with the same bits. Rows
 // with more than kWide classes are taken one by one.
@@ -159,6 +163,10 @@ void with_scalar_loss(const hd::LossSpec& spec, const F& f) {
   switch (spec.kind) {
     case hd::LossKind::logistic: f(hd::LogisticLoss{}); break;
     case hd::LossKind::poisson: f(hd::PoissonLoss{}); break;
+    case hd::LossKind::sigmoid: f(hd::SigmoidLoss{}); break;
+    case hd::LossKind::cauchy: f(hd::CauchyLoss{hd::Scaled::make(spec.parameter)}); break;
+    case hd::LossKind::geman_mcclure: f(hd::GemanMcClureLoss{hd::Scaled::make(spec.parameter)}); break;
+    case hd::LossKind::tukey: f(hd::TukeyLoss{hd::Scaled::make(spec.parameter)}); break;
     case hd::LossKind::hinge:
     case hd::LossKind::squared_hinge: f(hd::MarginLoss{hd::clipped_of(spec)}); break;
     default: f(hd::ResidualLoss{hd::clipped_of(spec)}); break;

@@ -45,7 +45,7 @@ void all_of(const char* name, std::shared_ptr<const LinearMatrix> matrix, hd::Lo
   Reals y = normal(kRows, 1);
   for (double& v : y) {
     if (kind == hd::LossKind::softmax) v = v < -0.5 ? 0.0 : (v < 0.5 ? 1.0 : 2.0);
-    else if (kind != hd::LossKind::quantile && kind != hd::LossKind::huber) v = v < 0.0 ? -1.0 : 1.0;
+    else if (kind == hd::LossKind::logistic || kind == hd::LossKind::hinge || kind == hd::LossKind::sigmoid || kind == hd::LossKind::poisson) v = v < 0.0 ? -1.0 : 1.0;
     if (kind == hd::LossKind::poisson) v = v * v;
   }
   const LinearOracle oracle(std::move(matrix), {.loss = {kind, 0.3, smoothing}, .labels = y.data(), .outputs = outputs,
@@ -87,7 +87,11 @@ void over(const char* storage) {
                                               std::tuple{" quantile", LossKind::quantile, 0.25},
                                               std::tuple{" huber", LossKind::huber, 0.0},
                                               std::tuple{" hinge", LossKind::hinge, 0.5},
-                                              std::tuple{" poisson", LossKind::poisson, 0.0}}) {
+                                              std::tuple{" poisson", LossKind::poisson, 0.0},
+                                              std::tuple{" sigmoid", LossKind::sigmoid, 0.0},
+                                              std::tuple{" cauchy", LossKind::cauchy, 0.0},
+                                              std::tuple{" geman-mcclure", LossKind::geman_mcclure, 0.0},
+                                              std::tuple{" tukey", LossKind::tukey, 0.0}}) {
     all_of((name + " dense" + loss).c_str(), dense, kind, smoothing);
     all_of((name + " csr" + loss).c_str(), csr, kind, smoothing);
   }

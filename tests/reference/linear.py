@@ -26,6 +26,21 @@ def family(loss):
     }[loss.name]
 
 
+BOUNDED = ("cauchy", "geman_mcclure", "tukey")
+
+
+def bounded(loss, r):
+    """Value and slope of the losses of a residual that are not convex."""
+    c = loss.parameter
+    a = (r / c) ** 2
+    if loss.name == "cauchy":
+        return c**2 / 2 * np.log1p(a), r / (1 + a)
+    if loss.name == "geman_mcclure":
+        return c**2 / 2 * a / (1 + a), r / (1 + a) ** 2
+    rest = np.maximum(1 - a, 0)
+    return c**2 / 6 * (1 - rest**3), r * rest**2
+
+
 def value_slope(loss, z, y):
     """Losses (m,) and slopes (m,) or (m, C) of scores z."""
     if loss.name == "logistic":
@@ -35,6 +50,10 @@ def value_slope(loss, z, y):
     if loss.name == "softmax":
         hot = np.eye(z.shape[1])[y.astype(int)]
         return -(log_softmax(z, axis=1) * hot).sum(1), softmax(z, axis=1) - hot
+    if loss.name == "sigmoid":
+        return expit(-y * z), -y * expit(y * z) * expit(-y * z)
+    if loss.name in BOUNDED:
+        return bounded(loss, z - y)
     lo, hi, mu, margin = family(loss)
     value, s = clipped(1 - y * z if margin else z - y, lo, hi, mu)
     return value, (-y * s if margin else s)
@@ -42,6 +61,8 @@ def value_slope(loss, z, y):
 
 def conjugate(loss, s, y):
     """l*(s), without the slack at the border."""
+    if not loss.convex:
+        return np.where(s == 0, 0.0, np.inf)
     if loss.name == "logistic":
         a = -y * s
         inside = (a >= 0) & (a <= 1)

@@ -61,7 +61,8 @@ class RobustClassifier(ClassifierMixin, RobustLinear):  # type: ignore[misc]
         A severe risk on noisy labels has a constant model as its optimum: then every sample is equally bad.
     loss : str or loss object, default="logistic"
         "logistic" (softmax cross-entropy for more than two classes), or for two classes "hinge", "squared_hinge"
-        (``max(0, 1 - m)^2 / 2``) or "squared" (``(z - y)^2 / 2`` on targets -1 and 1). For more classes with these wrap the estimator in
+        (``max(0, 1 - m)^2 / 2``), "squared" (``(z - y)^2 / 2`` on targets -1 and 1) or "sigmoid" (``1 / (1 + exp(m))``, which
+        bounds what a wrong label costs; not convex, so without certificate). For more classes with these wrap the estimator in
         ``sklearn.multiclass.OneVsRestClassifier``: each class then has its own worst case.
     l2 : float, default=1e-4
         Strength of the ridge term, as ``alpha`` in SGDClassifier. With ``l2 > 0`` every fit has a certificate (`gap_`);
@@ -131,7 +132,7 @@ class RobustClassifier(ClassifierMixin, RobustLinear):  # type: ignore[misc]
     """
 
     classes_: NDArray[Any]
-    _supported = ("logistic", "softmax", "hinge", "squared_hinge", "squared")
+    _supported = ("logistic", "softmax", "hinge", "squared_hinge", "squared", "sigmoid")
 
     def __init__(
         self,

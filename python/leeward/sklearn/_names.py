@@ -44,6 +44,10 @@ _LOSSES = {
     "hinge": "Hinge",
     "squared_hinge": "SquaredHinge",
     "poisson": "Poisson",
+    "sigmoid": "Sigmoid",
+    "cauchy": "Cauchy",
+    "geman_mcclure": "GemanMcClure",
+    "tukey": "Tukey",
 }
 _ALGORITHMS = {"lbfgs": "LBFGS", "sgd": "SGD", "nesterov": "Nesterov"}
 

@@ -1,4 +1,4 @@
-"""`RobustRegressor`: linear regression by a robust risk of squared, Huber, absolute, quantile or Poisson losses."""
+"""`RobustRegressor`: linear regression by a robust risk of squared, Huber, absolute, quantile, Poisson or bounded losses."""
 
 from __future__ import annotations
 
@@ -8,11 +8,19 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import column_or_1d
 
+import leeward as lw
 from leeward.sklearn._base import Array, RobustLinear
-from leeward.sklearn._inputs import weights_of
+from leeward.sklearn._errors import convergence_warnings
+from leeward.sklearn._inputs import level, threads_of, weights_of
 from leeward.sklearn._names import loss_name, loss_of
 
 __all__ = ["RobustRegressor"]
+
+
+def _scale(loss: Any) -> float | None:
+    """The scale of a loss that is not convex, None for the others."""
+    made = lw.losses.get_loss(loss)
+    return None if made.convex else made.parameter
 
 
 class RobustRegressor(RegressorMixin, RobustLinear):  # type: ignore[misc]
@@ -25,7 +33,7 @@ class RobustRegressor(RegressorMixin, RobustLinear):  # type: ignore[misc]
     where the risk R, the mean under the worst-case weights q of an uncertainty set around the base weights p, takes the
     place of the average. p is uniform or proportional to ``sample_weight``: only ratios matter, and the intercept is not
     penalised. "Robust" is against shifts of the population: hard samples count more. For data with gross errors, which
-    should count less, take a risk that plays losses down (``leeward.Tilted(t)`` with ``t < 0``) or the Huber loss.
+    should count less, take a risk that plays losses down (``leeward.Tilted(t)`` with ``t < 0``), the Huber loss or one that is bounded.
 
     ============================================  =========================================================
     scikit-learn (n samples, no sample weights)   here, with ``risk="mean"``
@@ -45,7 +53,8 @@ class RobustRegressor(RegressorMixin, RobustLinear):  # type: ignore[misc]
         (rate 2). ``set_params(risk__alpha=0.3)`` and searches over ``risk__alpha`` change them.
     loss : str or loss object, default="squared"
         "squared" ((z - y)^2 / 2), "huber", "absolute", "quantile", "poisson" (prediction exp(z)), or an object of
-        `leeward.losses` with its parameters.
+        `leeward.losses` with its parameters. "cauchy", "geman_mcclure" and "tukey" bound what a gross error costs; they are
+        not convex, so there is no certificate, and the fit starts from one with the Huber loss of the same scale.
     l2 : float, default=1e-4
         Strength of the ridge term. With ``l2 > 0`` every fit has a certificate (`gap_`); 0 is allowed and has none.
     fit_intercept : bool, default=True
@@ -106,7 +115,7 @@ class RobustRegressor(RegressorMixin, RobustLinear):  # type: ignore[misc]
     (5.0, 12.5)
     """
 
-    _supported = ("squared", "huber", "absolute", "quantile", "poisson")
+    _supported = ("squared", "huber", "absolute", "quantile", "poisson", "cauchy", "geman_mcclure", "tukey")
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit the regression.
@@ -129,10 +138,21 @@ class RobustRegressor(RegressorMixin, RobustLinear):  # type: ignore[misc]
         """
         X, y = self._check_features(X, reset=True, y=y, y_numeric=True)
         weight = weights_of(sample_weight, X.shape[0])
-        w = self._solve(X, self._target(y), weight, groups, self._start())
+        target, start = self._target(y), self._start()
+        if start is None and (scale := _scale(self._loss())) is not None:
+            start = self._convex_start(X, target, weight, scale)
+        w = self._solve(X, target, weight, groups, start)
         self.coef_ = w[: self.n_features_in_].copy()
         self.intercept_ = float(w[-1]) if self.fit_intercept else 0.0
         return self
+
+    def _convex_start(self, X: Any, target: Array, weight: Array | None, scale: float) -> Array | None:
+        """A fit with the Huber loss: a loss that is not convex needs a start near its solution."""
+        huber, free = lw.losses.Huber(scale), bool(self.fit_intercept)
+        model = lw.LinearModel(X, target, huber, l2=level("l2", self.l2), intercept=free, sample_weight=weight)
+        with convergence_warnings():
+            x = lw.minimize(model, max_passes=30, tol=1e-3, threads=threads_of(self.n_jobs)).x
+        return x if np.isfinite(x).all() else None
 
     def _target(self, y: Any) -> Array:
         return np.asarray(column_or_1d(y, dtype=np.float64, warn=True))

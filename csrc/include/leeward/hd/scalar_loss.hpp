@@ -1,10 +1,11 @@
 // Losses l(z; y) of one score z and one label y: value, slope dl/dz, curvature, conjugate, and smoothness constant.
 //
-// Six of the nine are one family: the clipped quadratic of a residual u,
+// Six of them are one family: the clipped quadratic of a residual u,
 //     c(u) = max_{lo <= s <= hi} s u - mu s^2 / 2,        s(u) = clip(u / mu, lo, hi)   (mu = 0: the support function),
 // with u = z - y (squared, Huber, absolute, quantile) or u = 1 - y z, y = +-1 (hinge, squared hinge). Its Moreau envelope
 // with parameter m is the same function with mu + m, and its conjugate is mu s^2 / 2 on [lo, hi].
-// Logistic, Poisson and softmax (one row of scores) stand by themselves.
+// Logistic, Poisson and softmax (one row of scores) stand by themselves. Sigmoid, Cauchy, Geman-McClure and Tukey are not convex:
+// their curvature is a bound that is never negative, and their conjugate is finite at s = 0 alone.
 //
 // Conjugates are l*(s) = sup_z s z - l(z; y): infinite outside their domain, where a slope computed from scores may lie
 // by rounding; arguments within kDomainSlack of the domain count as its border.
@@ -157,12 +158,117 @@ struct SoftmaxLoss {
   }
 };
 
+// The conjugate of a loss with infimum 0 that grows slower than any line: only the slope 0 bounds it from below.
+LEEWARD_HD double flat_conjugate(double s) { return magnitude(s) > 0.0 ? real::kInf : s * 0.0; }
+
+// 1 / (1 + e^{y z}), y = +-1: a smooth count of errors. With p the loss, |l'| = p (1 - p) and |l''| = p (1 - p) |1 - 2 p|.
+struct SigmoidLoss {
+  static constexpr double kSteepest = 0.09622504486493763;  // sup |l''| = 1 / (6 sqrt 3)
+  LEEWARD_HD double value(double z, double y) const { return sigmoid(-y * z); }
+  LEEWARD_HD double slope(double z, double y) const { return -y * spread(z); }
+  // The smaller of two bounds of |l''|, positive at z = 0 as well, where l'' itself changes its sign.
+  LEEWARD_HD double curvature(double z, double) const {
+    const double p = spread(z);
+    return p > kSteepest ? kSteepest : p;
+  }
+  LEEWARD_HD double conjugate(double s, double) const { return flat_conjugate(s); }
+
+ private:
+  LEEWARD_HD static double spread(double z) {  // p (1 - p), without cancellation
+    const double e = exp(-magnitude(z));
+    const double p = 1.0 + e;
+    return e / (p * p);
+  }
+};
+
+// Losses of a residual r = z - y that stop growing like r^2 at r about c, with u = r / c; all are r^2 / 2 near 0 and have
+// |l''| <= 1. Their curvature is l'(r) / r: the parabola with it that touches l at r lies above l everywhere, since l is
+// concave as a function of r^2.
+//
+//   Cauchy         (c^2/2) log(1 + u^2)          l' = r / (1 + u^2)
+//   Geman-McClure  (c^2/2) u^2 / (1 + u^2)       l' = r / (1 + u^2)^2
+//   Tukey          (c^2/6) (1 - (1 - u^2)^3)     l' = r (1 - u^2)^2,   c^2/6 and 0 where |u| > 1
+struct Scaled {
+  double c, inverse;
+  static Scaled make(double c) { return {c, 1.0 / c}; }
+  LEEWARD_HD double unit(double z, double y) const { return (z - y) * inverse; }
+  // |u|, at most 1e150: bounded losses and their slopes are at their limits long before, and squares do not overflow.
+  LEEWARD_HD static double capped(double u) {
+    const double t = magnitude(u);
+    return t > 1e150 ? 1e150 : t;
+  }
+};
+
+struct CauchyLoss {
+  Scaled s;
+  LEEWARD_HD double value(double z, double y) const {
+    const double t = magnitude(s.unit(z, y));
+    const bool far = t > 1e150;  // log(1 + t^2) = 2 log(1 + t) there, to rounding
+    return (far ? s.c * s.c : 0.5 * s.c * s.c) * log1p(far ? t : t * t);
+  }
+  LEEWARD_HD double slope(double z, double y) const {
+    const double u = s.unit(z, y);
+    const bool far = magnitude(u) > 1e150;
+    return s.c * ((far ? 1.0 : u) / (far ? u : 1.0 + u * u));
+  }
+  LEEWARD_HD double curvature(double z, double y) const {
+    const double t = Scaled::capped(s.unit(z, y));
+    return 1.0 / (1.0 + t * t);
+  }
+  LEEWARD_HD double conjugate(double v, double y) const { return flat_conjugate(v) + v * y; }
+};
+
+struct GemanMcClureLoss {
+  Scaled s;
+  LEEWARD_HD double value(double z, double y) const {
+    const double t = Scaled::capped(s.unit(z, y));
+    return 0.5 * s.c * s.c * (t * t / (1.0 + t * t));
+  }
+  LEEWARD_HD double slope(double z, double y) const {
+    const double u = s.unit(z, y), t = Scaled::capped(u), k = 1.0 / (1.0 + t * t);
+    const double size = s.c * (t * k * k);
+    return u < 0.0 ? -size : size;
+  }
+  LEEWARD_HD double curvature(double z, double y) const {
+    const double t = Scaled::capped(s.unit(z, y)), k = 1.0 / (1.0 + t * t);
+    return k * k;
+  }
+  LEEWARD_HD double conjugate(double v, double y) const { return flat_conjugate(v) + v * y; }
+};
+
+struct TukeyLoss {
+  Scaled s;
+  // (1 - (1 - a)^3) / 3 = a - a^2 + a^3 / 3 with a = u^2: no cancellation near 0.
+  LEEWARD_HD double value(double z, double y) const {
+    const double t = Scaled::capped(s.unit(z, y)), a = t * t;
+    return 0.5 * s.c * s.c * (a > 1.0 ? 1.0 / 3.0 : a * (1.0 - a * (1.0 - a / 3.0)));
+  }
+  LEEWARD_HD double slope(double z, double y) const {
+    const double u = s.unit(z, y), t = Scaled::capped(u), k = rest(t);
+    const double size = s.c * (t * k * k);
+    return u < 0.0 ? -size : size;
+  }
+  LEEWARD_HD double curvature(double z, double y) const {
+    const double k = rest(Scaled::capped(s.unit(z, y)));
+    return k * k;
+  }
+  LEEWARD_HD double conjugate(double v, double y) const { return flat_conjugate(v) + v * y; }
+
+ private:
+  LEEWARD_HD static double rest(double t) {  // 1 - u^2 where it is positive; NaN stays NaN
+    const double k = (1.0 - t) * (1.0 + t);
+    return k < 0.0 ? 0.0 : k;
+  }
+};
+
 // Which loss, as data: what a caller writes down.
-enum class LossKind { squared, huber, absolute, quantile, logistic, softmax, hinge, squared_hinge, poisson };
+enum class LossKind {
+  squared, huber, absolute, quantile, logistic, softmax, hinge, squared_hinge, poisson, sigmoid, cauchy, geman_mcclure, tukey
+};
 
 struct LossSpec {
   LossKind kind = LossKind::squared;
-  double parameter = 0;  // Huber's delta, the quantile's tau
+  double parameter = 0;  // Huber's delta, the quantile's tau, the scale c of Cauchy, Geman-McClure and Tukey
   double smoothing = 0;  // Moreau parameter mu of the absolute, quantile and hinge losses; no effect on the others
   bool operator==(const LossSpec&) const = default;
 };
@@ -179,12 +285,16 @@ inline Clipped clipped_of(const LossSpec& spec) {
   }
 }
 
-// sup_z l''(z): the Lipschitz constant of the slope in the score; infinite where there is none.
+// sup_z |l''(z)|: the Lipschitz constant of the slope in the score; infinite where there is none.
 inline double score_smoothness(const LossSpec& spec) {
   switch (spec.kind) {
     case LossKind::logistic: return 0.25;
     case LossKind::softmax: return 0.5;  // of the vector of C scores, in the 2-norm
     case LossKind::poisson: return real::kInf;
+    case LossKind::sigmoid: return SigmoidLoss::kSteepest;
+    case LossKind::cauchy:
+    case LossKind::geman_mcclure:
+    case LossKind::tukey: return 1.0;
     default: {
       const Clipped c = clipped_of(spec);
       return c.mu > 0.0 ? c.inverse : real::kInf;

@@ -1,17 +1,14 @@
-"""Losses of linear models: what is measured between a score ``z = x.w + b`` and a label ``y``.
-
-An object here is a description (immutable, hashable, picklable) that ``LinearModel`` takes by name or by value; the
-numbers are computed by the core (csrc/include/leeward/hd/scalar_loss.hpp).
-"""
+"""The convex losses."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
 from leeward import _arrays
+from leeward.losses._base import Loss, signs
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -21,66 +18,12 @@ __all__ = [
     "Hinge",
     "Huber",
     "Logistic",
-    "Loss",
     "Poisson",
     "Quantile",
     "Softmax",
     "Squared",
     "SquaredHinge",
-    "get_loss",
 ]
-
-
-@dataclass(frozen=True)
-class Loss:
-    """What all losses have in common.
-
-    Attributes
-    ----------
-    name : str
-        The name ``LinearModel(loss=...)`` takes.
-    convex : bool
-        Whether the loss is convex in the score; all of them are.
-    smooth : bool
-        Whether the slope is continuous in the score.
-    smoothing : float
-        Moreau parameter mu of a smoothed loss, 0 for the loss itself.
-    smoothing_gap : float
-        The constant g with ``l_mu <= l <= l_mu + mu g``; 0 for smooth losses.
-    """
-
-    name: ClassVar[str]
-    convex: ClassVar[bool] = True
-
-    @property
-    def smoothing(self) -> float:
-        return 0.0
-
-    @property
-    def smooth(self) -> bool:
-        return True
-
-    @property
-    def parameter(self) -> float:
-        """The loss's own parameter, 0 where it has none."""
-        return 0.0
-
-    @property
-    def smoothing_gap(self) -> float:
-        return 0.0
-
-    def smoothed(self, mu: float) -> Self:
-        """Return the Moreau envelope ``l_mu(z) = min_u l(u) + (z - u)^2 / (2 mu)``; a smooth loss returns itself.
-
-        The envelope of an envelope adds the parameters. Its conjugate is ``l*(s) + mu s^2 / 2``.
-        """
-        if not (np.isfinite(_arrays.number(mu, "mu")) and mu > 0):
-            raise ValueError(f"mu must be positive and finite, got {mu}")
-        return self
-
-    def labels(self, y: ArrayLike, size: int | None = None) -> tuple[NDArray[np.float64], int]:
-        """Return the labels as the core reads them, checked, and the number of scores a sample."""
-        return _arrays.numbers(y, "y", size), 1
 
 
 @dataclass(frozen=True)
@@ -100,20 +43,6 @@ class _Kinked(Loss):
     def smoothed(self, mu: float) -> Self:
         super().smoothed(mu)
         return replace(self, smoothing=self.smoothing + float(mu))
-
-
-def _signs(y: ArrayLike, size: int | None, name: str) -> NDArray[np.float64]:
-    """Return labels -1/+1 from labels -1/+1 or 0/1."""
-    values = _arrays.numbers(y, "y", size)
-    for low in (-1.0, 0.0):
-        good = (values == 1.0) | (values == low)
-        if good.all():
-            return np.where(values == 1.0, 1.0, -1.0)
-    bad = (values != 1.0) & (values != -1.0) & (values != 0.0)
-    if bad.any():
-        k = int(np.argmax(bad))
-        raise ValueError(f"y must hold labels -1/+1 or 0/1 for the {name} loss, got {values[k]:g} at position {k}")
-    raise ValueError(f"y must hold labels -1/+1 or 0/1 for the {name} loss, got -1, 0 and 1 together")
 
 
 @dataclass(frozen=True)
@@ -233,7 +162,7 @@ class Logistic(Loss):
     name: ClassVar[str] = "logistic"
 
     def labels(self, y: ArrayLike, size: int | None = None) -> tuple[NDArray[np.float64], int]:
-        return _signs(y, size, self.name), 1
+        return signs(y, size, self.name), 1
 
 
 @dataclass(frozen=True)
@@ -294,7 +223,7 @@ class Hinge(_Kinked):
         return 0.5
 
     def labels(self, y: ArrayLike, size: int | None = None) -> tuple[NDArray[np.float64], int]:
-        return _signs(y, size, self.name), 1
+        return signs(y, size, self.name), 1
 
 
 @dataclass(frozen=True)
@@ -313,7 +242,7 @@ class SquaredHinge(Loss):
     name: ClassVar[str] = "squared_hinge"
 
     def labels(self, y: ArrayLike, size: int | None = None) -> tuple[NDArray[np.float64], int]:
-        return _signs(y, size, self.name), 1
+        return signs(y, size, self.name), 1
 
 
 @dataclass(frozen=True)
@@ -339,26 +268,3 @@ class Poisson(Loss):
             k = int(np.argmax(values < 0))
             raise ValueError(f"y must not be negative for the poisson loss, got {values[k]:g} at position {k}")
         return values, 1
-
-
-_KINDS: dict[str, type[Loss]] = {
-    kind.name: kind for kind in (Squared, Huber, Absolute, Quantile, Logistic, Softmax, Hinge, SquaredHinge, Poisson)
-}
-
-
-def get_loss(loss: str | Loss) -> Loss:
-    """Return the loss object of a name; an object is returned as it is.
-
-    Examples
-    --------
-    >>> import leeward as lw
-    >>> lw.losses.get_loss("huber")
-    Huber(delta=1.0)
-    """
-    if isinstance(loss, Loss):
-        return loss
-    kind: Any = _KINDS.get(loss) if isinstance(loss, str) else None
-    if kind is None:
-        raise ValueError(f"loss must be one of {', '.join(sorted(_KINDS))} or a loss object, got {loss!r}")
-    made: Loss = kind()
-    return made
