@@ -57,6 +57,8 @@ SHOWN_BY_OTHERS = [
     "State",
     "Status",
     "Trace",
+    "Trial",
+    "Tuning",
     "RobustPath",
     "OracleReport",
     "main",

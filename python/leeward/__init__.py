@@ -29,6 +29,7 @@ from leeward.risks import (
     Worst,
 )
 from leeward.trace import Trace
+from leeward.tuning import Trial, Tuning, tune
 
 __version__: str = _core.__version__
 
@@ -94,6 +95,8 @@ __all__ = [
     "Tilted",
     "TotalVariation",
     "Trace",
+    "Trial",
+    "Tuning",
     "Worst",
     "__version__",
     "build_info",
@@ -101,4 +104,5 @@ __all__ = [
     "from_vjp",
     "losses",
     "minimize",
+    "tune",
 ]

@@ -392,8 +392,9 @@ class RunContext:
         return {
             "trace": self.trace.to_array(),
             "counts": np.array([self.losses, self.gradients, self._calls]),
-            "clock": np.array([self.seconds, self._kept, math.nan if self._first is None else self._first, self._bound]),
+            "clock": np.array(
+                [self.seconds, self._kept, math.nan if self._first is None else self._first, self._bound]
+            ),
             **pack("last", self._last),
             **pack("best", self._best),
         }
-

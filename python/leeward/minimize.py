@@ -130,7 +130,7 @@ def minimize(
     target = Checkpoint(checkpoint) if isinstance(checkpoint, str | os.PathLike) else checkpoint
     if target is not None and not isinstance(target, Checkpoint):
         raise TypeError(f"checkpoint must be a path or a Checkpoint, got {checkpoint!r}")
-    workers = _core.resolve_threads(thread_request(threads))
+    count = workers(threads)
     preface = ""
     if algorithm is None:
         algorithm, preface = _choose(problem, domain)
@@ -148,7 +148,7 @@ def minimize(
         max_passes=budget,
         tol=algorithm.default_tol(problem, max_passes) if tol is None else tol,
         seed=seed,
-        threads=workers,
+        threads=count,
         trace_every=trace,
         callback=callback,
         checkpoint=target,
@@ -168,6 +168,11 @@ def minimize(
     result = context.result(preface)
     _warn(result, context.tol)
     return result
+
+
+def workers(threads: int | None) -> int:
+    """The number of threads that a request means here."""
+    return int(_core.resolve_threads(thread_request(threads)))
 
 
 def _choose(problem: Robust, domain: Domain | None) -> tuple[Algorithm, str]:

@@ -1,7 +1,8 @@
 """Pictures of a run and of loss distributions; matplotlib is imported when one is drawn.
 
-`plot_result` shows how fast a run closed its certified gap, `plot_losses` how the losses of several models are spread: as the
-mean loss of the worst fraction of the samples, the fraction of samples above a loss, or a histogram.
+`plot_result` shows how fast a run closed its certified gap, `plot_tuning` what a search over steps has tried, `plot_losses` how
+the losses of several models are spread: as the mean loss of the worst fraction of the samples, the fraction of samples above a
+loss, or a histogram.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["COLOURS", "plot_losses", "plot_result"]
+__all__ = ["COLOURS", "plot_losses", "plot_result", "plot_tuning"]
 
 #: Colours that stay apart for colour-blind readers (Okabe and Ito).
 COLOURS = ("#4d4d4d", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -153,6 +154,57 @@ def plot_losses(
         ax.set_ylabel("fraction of samples with a larger loss")
     if any(arrays):
         ax.legend(frameon=False)
+    _tidy(ax)
+    return ax
+
+
+def plot_tuning(tuning: Any, ax: Any = None) -> Any:
+    """Draw the final objective of each run of a search against its step; runs that diverged are crosses at the top.
+
+    Parameters
+    ----------
+    tuning : leeward.Tuning
+        What `leeward.tune` returned.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    ax : matplotlib Axes
+        The axes, with a logarithmic horizontal scale.
+
+    Raises
+    ------
+    ImportError
+        Without matplotlib.
+
+    Examples
+    --------
+    >>> import numpy as np, leeward as lw
+    >>> X = np.random.default_rng(0).normal(size=(50, 3))
+    >>> found = lw.tune(lw.LinearModel(X, X[:, 0], "squared"), lw.SGD(lw.Minibatch(4)), passes=2, seeds=2)
+    >>> ax = found.plot()  # doctest: +SKIP
+    """
+    ax = _axes(ax)
+    table = tuning.to_dict()
+    step, height = table["step"], table["objective"]
+    ended = np.isfinite(height)
+    first = ended & (table["stage"] != "repeat")
+    order = np.argsort(step[first])
+    ax.plot(
+        step[first][order], height[first][order], color=COLOURS[0], linewidth=1.2, marker="o", label="one run a step"
+    )
+    again = ended & (table["stage"] == "repeat")
+    ax.plot(
+        step[again], height[again], color=COLOURS[2], linestyle="none", marker="o", label="the best step, all seeds"
+    )
+    if not ended.all():
+        top = np.full(int(np.sum(~ended)), float(height[ended].max()))
+        ax.plot(step[~ended], top, color=COLOURS[4], linestyle="none", marker="x", label="diverged")
+    ax.set_xscale("log")
+    ax.set_xlabel("step")
+    ax.set_ylabel("objective at the end of the budget")
+    ax.legend(frameon=False)
     _tidy(ax)
     return ax
 
