@@ -137,14 +137,23 @@ def test_different_options_give_different_models() -> None:
         assert np.max(np.abs(a - b)) > 1e-3, f"{one} and {other} gave the same coefficients"
 
 
-@pytest.mark.parametrize("algorithm", [None, "lbfgs", "sgd", "nesterov", lw.SGD(estimator=lw.Minibatch(5))])
-def test_every_algorithm_lowers_the_objective(algorithm: Any) -> None:
+@pytest.mark.parametrize("solver", ["auto", "lbfgs", "sgd", "nesterov", lw.SGD(estimator=lw.Minibatch(5))])
+def test_every_solver_lowers_the_objective(solver: Any) -> None:
     y = X @ [1.0, -0.5, 0.2] + 0.1 * NOISE
-    tol = 1e-6 if algorithm in (None, "lbfgs") else 0.0
-    model = RobustRegressor("chi_square", l2=L2, algorithm=algorithm, max_passes=300, tol=tol).fit(X, y)
+    model = RobustRegressor("chi_square", l2=L2, solver=solver, max_passes=300).fit(X, y)
     best = RobustRegressor("chi_square", l2=L2).fit(X, y).objective_
     at_zero = lw.ChiSquare(radius=0.1)(y**2 / 2)
     assert best - 1e-4 <= model.objective_ < best + 0.2 * (at_zero - best)
+
+
+def test_a_solver_on_batches_spends_a_given_budget_and_else_works_to_its_own_tolerance() -> None:
+    y = X @ [1.0, -0.5, 0.2] + 0.1 * NOISE
+    solver = lw.Nesterov(lw.Minibatch(len(y), replace=False))
+    spent = RobustRegressor("mean", l2=0.1, solver=solver, max_passes=5).fit(X, y)
+    assert spent.result_.status.name == "BUDGET"
+    free = RobustRegressor("mean", l2=0.1, solver=solver).fit(X, y)
+    assert free.result_.status.name == "CONVERGED"
+    assert 1e-9 * free.objective_ < free.gap_ <= 1e-3 * free.objective_
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "squared"])

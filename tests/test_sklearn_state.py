@@ -79,7 +79,7 @@ def test_a_model_is_loaded_in_a_new_process_elsewhere(tmp_path: Path) -> None:
 
 def _fit_in_worker(seed: int) -> bytes:
     coef: bytes = (
-        RobustRegressor("chi_square", algorithm=SAMPLING, max_passes=3, tol=0.0, random_state=seed)
+        RobustRegressor("chi_square", solver=SAMPLING, max_passes=3, tol=0.0, random_state=seed)
         .fit(X, Y)
         .coef_.tobytes()
     )
@@ -94,7 +94,7 @@ def test_worker_processes_give_the_parents_bits() -> None:
 
 def sampled(random_state: Any, threads: int | None = None) -> bytes:
     model = RobustRegressor(
-        "chi_square", algorithm=SAMPLING, max_passes=3, tol=0.0, random_state=random_state, n_jobs=threads
+        "chi_square", solver=SAMPLING, max_passes=3, tol=0.0, random_state=random_state, n_jobs=threads
     )
     coef: bytes = model.fit(X, Y).coef_.tobytes()
     return coef
@@ -133,8 +133,9 @@ def test_generators_are_asked_and_move_on_and_the_global_state_is_left_alone() -
         ({"risk": "cvarr"}, "risk must be .*'chi_square'.*got 'cvarr'"),
         ({"risk": 3}, "risk must be a leeward risk"),
         ({"loss": "sqared"}, "loss='sqared' is not supported by RobustRegressor"),
-        ({"algorithm": "adam"}, "algorithm must be .*'lbfgs'.*got 'adam'"),
-        ({"algorithm": 3}, "algorithm must be"),
+        ({"solver": "adam"}, "solver must be .*'auto', 'lbfgs'.*got 'adam'"),
+        ({"solver": 3}, "solver must be"),
+        ({"solver": None}, "solver must be"),
         ({"domain": 3}, "domain must be"),
     ],
 )

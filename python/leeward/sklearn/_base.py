@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 import leeward as lw
 from leeward.sklearn._errors import ConvergenceWarning, convergence_warnings
 from leeward.sklearn._inputs import group_codes, level, refuse_masked, seed_of, threads_of, weights_of
-from leeward.sklearn._names import algorithm_of, risk_of, risk_parameters, with_parameters
+from leeward.sklearn._names import risk_of, risk_parameters, solver_of, with_parameters
 
 __all__ = ["RobustLinear", "linear_scores"]
 
@@ -42,7 +42,7 @@ class RobustLinear(BaseEstimator):  # type: ignore[misc]
         l2: float = 1e-4,
         fit_intercept: bool = True,
         domain: Any = None,
-        algorithm: Any = None,
+        solver: Any = "auto",
         tol: float | None = None,
         max_passes: float | None = None,
         warm_start: bool = False,
@@ -55,7 +55,7 @@ class RobustLinear(BaseEstimator):  # type: ignore[misc]
         self.l2 = l2
         self.fit_intercept = fit_intercept
         self.domain = domain
-        self.algorithm = algorithm
+        self.solver = solver
         self.tol = tol
         self.max_passes = max_passes
         self.warm_start = warm_start
@@ -149,7 +149,8 @@ class RobustLinear(BaseEstimator):  # type: ignore[misc]
         risk = risk_of(self.risk)
         model = self._model(X, target, sample_weight, l2=level("l2", self.l2))
         problem = lw.Robust(model, risk, groups=None if coded is None else coded[0])
-        promised, aim = self._tolerances(problem, X.shape)
+        solver = solver_of(self.solver)
+        promised, aim = self._tolerances(problem, X.shape, solver)
         if start is not None and start.shape != (model.dim,):
             start = None
         # An overflow inside a run is reported below, as an error about X and not as a warning about arithmetic.
@@ -157,7 +158,7 @@ class RobustLinear(BaseEstimator):  # type: ignore[misc]
             result = lw.minimize(
                 problem,
                 start,
-                algorithm_of(self.algorithm),
+                solver,
                 domain=self.domain,
                 max_passes=self.max_passes,
                 tol=aim,
@@ -167,7 +168,7 @@ class RobustLinear(BaseEstimator):  # type: ignore[misc]
             )
         w = np.array(result.x, dtype=np.float64)
         if not np.all(np.isfinite(w)) or not np.isfinite(result.fun):
-            top = float(abs(X).max())
+            top = float(max(X.max(), -X.min()))
             raise ValueError(
                 f"the fit ended with coefficients that are not finite; the entries of X reach {top:.3g}: "
                 "scale the columns, for example with sklearn.preprocessing.StandardScaler"
@@ -183,13 +184,18 @@ class RobustLinear(BaseEstimator):  # type: ignore[misc]
         self.n_iter_ = int(result.nit)
         return w
 
-    def _tolerances(self, problem: lw.Robust, shape: tuple[int, ...]) -> tuple[float, float]:
+    def _tolerances(
+        self, problem: lw.Robust, shape: tuple[int, ...], solver: lw.Algorithm | None
+    ) -> tuple[float, float]:
         """The relative gap that a fit owes, without which it warns, and the one it tries to reach.
 
-        On small data the default goes on to where the order of rows no longer shows in the predictions.
+        On small data the default goes on to where the order of rows no longer shows in the predictions. A solver that works on
+        batches has its own default, and none where a budget is given.
         """
         if self.tol is not None:
             return (level("tol", self.tol),) * 2
+        if not (solver is None or isinstance(solver, lw.LBFGS)):
+            return (solver.default_tol(problem, self.max_passes),) * 2
         promised = _SMOOTH_TOL if problem.smooth else _KINKED_TOL
         small = problem.smooth and math.prod(shape) <= _SMALL
         return promised, promised * (_POLISH if small else 1.0)

@@ -74,8 +74,9 @@ class RobustClassifier(ClassifierMixin, RobustLinear):  # type: ignore[misc]
     domain : leeward domain, prox term or None, default=None
         Where the coefficients may lie (``leeward.Box(0.0)`` for non-negative ones) or a term h(coef) added to P
         (``leeward.L1(0.01)``). The intercept stays free.
-    algorithm : leeward algorithm, str or None, default=None
-        None lets `leeward.minimize` choose; "lbfgs", "sgd" and "nesterov" name algorithms with default settings.
+    solver : str or leeward algorithm, default="auto"
+        "auto" lets `leeward.minimize` choose; "lbfgs", "sgd" and "nesterov" name algorithms with default settings, and an object
+        such as ``leeward.SGD(leeward.Minibatch(500))`` has its own.
     tol : float or None, default=None
         Certified relative gap at which the fit stops (see `leeward.minimize` for fits without a certificate). None is
         1e-6 for smooth risks and losses, and 1e-4 for others; smooth fits on small data (at most 2^18 entries) go on
@@ -143,7 +144,7 @@ class RobustClassifier(ClassifierMixin, RobustLinear):  # type: ignore[misc]
         fit_intercept: bool = True,
         class_weight: Any = None,
         domain: Any = None,
-        algorithm: Any = None,
+        solver: Any = "auto",
         tol: float | None = None,
         max_passes: float | None = None,
         warm_start: bool = False,
@@ -157,7 +158,7 @@ class RobustClassifier(ClassifierMixin, RobustLinear):  # type: ignore[misc]
             l2=l2,
             fit_intercept=fit_intercept,
             domain=domain,
-            algorithm=algorithm,
+            solver=solver,
             tol=tol,
             max_passes=max_passes,
             warm_start=warm_start,

@@ -128,7 +128,7 @@ class RobustClassifierCV(_Search, RobustClassifier):
 
     Parameters
     ----------
-    risk, loss, l2, fit_intercept, class_weight, domain, algorithm, tol, max_passes, warm_start, random_state, n_jobs, verbose
+    risk, loss, l2, fit_intercept, class_weight, domain, solver, tol, max_passes, warm_start, random_state, n_jobs, verbose
         As in `RobustClassifier`.
     param : str or None, default=None
         The parameter to choose: one of the risk ("alpha", "radius", "penalty") or of the estimator ("l2"). None is the
@@ -181,7 +181,7 @@ class RobustClassifierCV(_Search, RobustClassifier):
         fit_intercept: bool = True,
         class_weight: Any = None,
         domain: Any = None,
-        algorithm: Any = None,
+        solver: Any = "auto",
         tol: float | None = None,
         max_passes: float | None = None,
         warm_start: bool = False,
@@ -196,7 +196,7 @@ class RobustClassifierCV(_Search, RobustClassifier):
             fit_intercept=fit_intercept,
             class_weight=class_weight,
             domain=domain,
-            algorithm=algorithm,
+            solver=solver,
             tol=tol,
             max_passes=max_passes,
             warm_start=warm_start,
@@ -235,7 +235,7 @@ class RobustRegressorCV(_Search, RobustRegressor):
 
     Parameters
     ----------
-    risk, loss, l2, fit_intercept, domain, algorithm, tol, max_passes, warm_start, random_state, n_jobs, verbose
+    risk, loss, l2, fit_intercept, domain, solver, tol, max_passes, warm_start, random_state, n_jobs, verbose
         As in `RobustRegressor`.
     param : str or None, default=None
         The parameter to choose: one of the risk ("alpha", "radius", "penalty") or of the estimator ("l2"). None is the
@@ -287,7 +287,7 @@ class RobustRegressorCV(_Search, RobustRegressor):
         l2: float = 1e-4,
         fit_intercept: bool = True,
         domain: Any = None,
-        algorithm: Any = None,
+        solver: Any = "auto",
         tol: float | None = None,
         max_passes: float | None = None,
         warm_start: bool = False,
@@ -301,7 +301,7 @@ class RobustRegressorCV(_Search, RobustRegressor):
             l2=l2,
             fit_intercept=fit_intercept,
             domain=domain,
-            algorithm=algorithm,
+            solver=solver,
             tol=tol,
             max_passes=max_passes,
             warm_start=warm_start,

@@ -1,4 +1,4 @@
-"""Names for risks, losses and algorithms, and risks rebuilt with one parameter changed.
+"""Names for risks, losses and solvers, and risks rebuilt with one parameter changed.
 
 A risk is immutable, so ``set_params(risk__alpha=0.2)`` makes a new risk of the same class: `with_parameters` does it from
 the constructor's own parameter names.
@@ -13,7 +13,7 @@ from typing import Any
 
 import leeward as lw
 
-__all__ = ["algorithm_of", "loss_name", "loss_of", "risk_names", "risk_of", "risk_parameters", "with_parameters"]
+__all__ = ["loss_name", "loss_of", "risk_names", "risk_of", "risk_parameters", "solver_of", "with_parameters"]
 
 # The parameters of a risk that is given by its name alone: mild ones. Where labels are noisy a severe risk of a
 # classification loss has the constant model as its optimum (every sample equally bad); these keep away from that.
@@ -49,7 +49,7 @@ _LOSSES = {
     "geman_mcclure": "GemanMcClure",
     "tukey": "Tukey",
 }
-_ALGORITHMS = {"lbfgs": "LBFGS", "sgd": "SGD", "nesterov": "Nesterov"}
+_SOLVERS = {"lbfgs": "LBFGS", "sgd": "SGD", "nesterov": "Nesterov"}
 
 
 def risk_names() -> list[str]:
@@ -127,12 +127,14 @@ def loss_of(loss: Any, supported: tuple[str, ...], estimator: str) -> Any:
     return loss
 
 
-def algorithm_of(algorithm: Any) -> Any:
-    """None, an algorithm object, or the object with default settings for 'lbfgs', 'sgd' or 'nesterov'."""
-    if isinstance(algorithm, str):
-        if algorithm not in _ALGORITHMS:
-            raise ValueError(
-                f"algorithm must be None, an object such as leeward.SGD() or one of {sorted(_ALGORITHMS)}, got {algorithm!r}"
-            )
-        return getattr(lw, _ALGORITHMS[algorithm])()
-    return algorithm
+def solver_of(solver: Any) -> lw.Algorithm | None:
+    """The algorithm with default settings for a name, an algorithm itself, and None (`leeward.minimize` chooses) for "auto"."""
+    if isinstance(solver, lw.Algorithm):
+        return solver
+    if isinstance(solver, str) and solver in _SOLVERS:
+        algorithm: lw.Algorithm = getattr(lw, _SOLVERS[solver])()
+        return algorithm
+    if isinstance(solver, str) and solver == "auto":
+        return None
+    names = ", ".join(map(repr, ["auto", *_SOLVERS]))
+    raise ValueError(f"solver must be one of {names} or an object such as leeward.SGD(), got {solver!r}")

@@ -62,8 +62,9 @@ class RobustRegressor(RegressorMixin, RobustLinear):  # type: ignore[misc]
     domain : leeward domain, prox term or None, default=None
         Where the coefficients may lie (``leeward.Box(0.0)`` for non-negative ones) or a term h(coef) added to P
         (``leeward.L1(0.01)``). The intercept stays free.
-    algorithm : leeward algorithm, str or None, default=None
-        None lets `leeward.minimize` choose; "lbfgs", "sgd" and "nesterov" name algorithms with default settings.
+    solver : str or leeward algorithm, default="auto"
+        "auto" lets `leeward.minimize` choose; "lbfgs", "sgd" and "nesterov" name algorithms with default settings, and an object
+        such as ``leeward.SGD(leeward.Minibatch(500))`` has its own.
     tol : float or None, default=None
         Certified relative gap at which the fit stops (see `leeward.minimize` for fits without a certificate). None is
         1e-6 for smooth risks and losses, and 1e-4 for others; smooth fits on small data (at most 2^18 entries) go on
