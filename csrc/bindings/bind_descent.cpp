@@ -123,6 +123,7 @@ void bind_descent(py::module_& m) {
       .def_property_readonly("size", &Minibatch::size)
       .def("draw", &draw, arg("step"));
 
+  bind_stage(m);
   m.def("prox", &prox, arg("kind"), arg("first"), arg("second"), arg("v"), arg("step"));
 
   py::class_<Descent>(m, "Descent")

@@ -206,6 +206,8 @@ class DenseMatrix final : public LinearMatrix {
     const double largest = static_cast<double>(std::numeric_limits<T>::max());
     return first_bad_kernel(x_.row(i), x_.cols, static_cast<T>(limit < largest ? limit : largest));
   }
+  std::unique_ptr<RowSteps> steps(StepModel model) const override { return make_dense_steps(x_, model); }
+  bool sparse() const override { return false; }
 
  private:
   DenseView<T> x_;

@@ -6,7 +6,7 @@ import collections.abc
 import numpy
 import numpy.typing
 import typing
-__all__: list[str] = ['Descent', 'Estimator', 'LinearMatrix', 'LinearOracle', 'Minibatch', 'Oracle', 'PyOracle', 'Risk', 'RiskSolution', 'ScoreMemo', 'cholesky', 'dot', 'draws', 'first_non_finite', 'make_chi_square', 'make_cressie_read', 'make_cvar', 'make_exponential_spectrum', 'make_extremile', 'make_kl', 'make_kl_cvar', 'make_mean', 'make_smoothed_cvar', 'make_smoothed_total_variation', 'make_step_spectrum', 'make_tilted', 'make_total_variation', 'make_worst', 'parallel_backend', 'prox', 'real_math', 'resolve_threads', 'simd_level', 'solve_triangular', 'sum', 'weighted_gram', 'weighted_sum']
+__all__: list[str] = ['Descent', 'Estimator', 'LinearMatrix', 'LinearOracle', 'Minibatch', 'Oracle', 'PyOracle', 'Risk', 'RiskSolution', 'ScoreMemo', 'cholesky', 'dot', 'draws', 'first_non_finite', 'make_chi_square', 'make_cressie_read', 'make_cvar', 'make_exponential_spectrum', 'make_extremile', 'make_kl', 'make_kl_cvar', 'make_mean', 'make_smoothed_cvar', 'make_smoothed_total_variation', 'make_step_spectrum', 'make_tilted', 'make_total_variation', 'make_worst', 'parallel_backend', 'prox', 'real_math', 'resolve_threads', 'simd_level', 'solve_triangular', 'stage_steps', 'sum', 'weighted_gram', 'weighted_sum']
 class real_math:
     """
     The core's own real functions, the same bits at each SIMD level.
@@ -288,6 +288,8 @@ def solve_triangular(factor: numpy.typing.NDArray[numpy.float64], x: numpy.typin
     """
     L^-1 x, or L^-T x when transposed
     """
+def stage_steps(oracle: LinearOracle, w: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], index: typing.Annotated[numpy.typing.ArrayLike, numpy.int64], batch: typing.SupportsInt | typing.SupportsIndex, step: typing.SupportsFloat | typing.SupportsIndex, l2: typing.SupportsFloat | typing.SupportsIndex, gradient: typing.Annotated[numpy.typing.ArrayLike, numpy.float64] | None, snapshot: typing.Annotated[numpy.typing.ArrayLike, numpy.float64] | None, slopes: typing.Annotated[numpy.typing.ArrayLike, numpy.float64] | None, factors: typing.Annotated[numpy.typing.ArrayLike, numpy.float64] | None, metric: typing.Annotated[numpy.typing.ArrayLike, numpy.float64] | None, domain: tuple[typing.SupportsInt | typing.SupportsIndex, typing.Annotated[numpy.typing.ArrayLike, numpy.float64], typing.Annotated[numpy.typing.ArrayLike, numpy.float64]], cut: typing.SupportsInt | typing.SupportsIndex = 0) -> numpy.typing.NDArray[numpy.float64]:
+    ...
 @typing.overload
 def sum(x: numpy.typing.NDArray[numpy.float64], threads: typing.SupportsInt | typing.SupportsIndex = 0) -> float:
     """

@@ -20,6 +20,8 @@ class Domain {
   Domain(DomainKind kind, std::int64_t size, std::vector<double> first, std::vector<double> second);
 
   DomainKind kind() const { return kind_; }
+  const double* first() const { return first_.data(); }    // the settings as they were given
+  const double* second() const { return second_.data(); }
   bool separable() const;
   // v[0..size) <- prox(v); metric null means 1.
   void prox(double* v, double step, const double* metric);

@@ -33,6 +33,7 @@ class LinearOracle final : public Oracle {
   std::int64_t dim() const override { return outputs() * (matrix_->cols() + (settings_.intercept ? 1 : 0)); }
   std::int64_t outputs() const { return settings_.outputs; }
   const LinearMatrix& matrix() const { return *matrix_; }
+  const LinearSettings& settings() const { return settings_; }
 
   void losses(const double* w, Batch batch, double* out, Resources& use) const override;
   void gradient(const double* w, Batch batch, const double* weights, double* out, Resources& use) const override;

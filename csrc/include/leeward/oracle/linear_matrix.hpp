@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "leeward/core/views.hpp"
+#include "leeward/oracle/row_steps.hpp"
 
 namespace leeward {
 
@@ -33,6 +34,9 @@ class LinearMatrix {
   virtual double squared_norm(std::int64_t i, double* scratch) const = 0;
   // Column of the first entry of row i that is not a number of magnitude <= limit, else -1.
   virtual std::int64_t first_bad(std::int64_t i, double limit) const = 0;
+  // The inner loop of stochastic methods on these rows, which must outlive it.
+  virtual std::unique_ptr<RowSteps> steps(StepModel model) const = 0;
+  virtual bool sparse() const = 0;
 
  protected:
   LinearMatrix(std::int64_t rows, std::int64_t cols, std::int64_t entries) : rows_(rows), cols_(cols), entries_(entries) {}

@@ -1,0 +1,142 @@
+// Many steps of one coordinate at once: the m-fold iterate of  w <- prox(a w - c),  in closed form, where nothing but the
+// dense part of a step (gradient term c, decay a = 1 - step l2, prox) acts on it.
+//
+//   no prox   w_m = a^m w - c (1 + a + ... + a^(m-1))
+//   box       the clipped w_m: once outside, the recursion moves on outside (0 <= a <= 1, w inside at the start)
+//   shrink    sign by sign; a sign changes at most once, after which it stays or w stays 0
+//
+// shrink(v, t) = sign(v) max(|v| - t, 0), followed by a division that is folded into a, c and t.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace leeward {
+
+// The prox of a step on each coefficient: clipping to [lower, upper], or that of l1 |w| + (l2/2) w^2.
+struct CoordinateProx {
+  enum Kind { none, box, shrink } kind = none;
+  const double* lower = nullptr;
+  const double* upper = nullptr;
+  double l1 = 0, l2 = 0;
+};
+
+// sign(v) max(|v| - t, 0), t >= 0.
+inline double shrink(double v, double t) { return std::max(v - t, 0.0) + std::min(v + t, 0.0); }
+
+// a^m and 1 + a + ... + a^(m-1).
+struct Power {
+  double power, sum;
+};
+
+// Powers up to kMost, from two tables of 512: no cancellation, whatever a is.
+class PowerTable {
+ public:
+  static constexpr std::int64_t kLow = 512, kMost = kLow * kLow - 1;
+
+  void set(double a) {
+    if (a == a_ && !low_.empty()) return;
+    a_ = a;
+    fill(low_, a);
+    fill(high_, low_.back().power * a);
+    for (Power& p : high_) p.sum *= low_.back().sum + low_.back().power;
+  }
+  double base() const { return a_; }
+  Power at(std::int64_t m) const {
+    const Power low = low_[static_cast<std::size_t>(m % kLow)];
+    if (m < kLow) return low;
+    const Power high = high_[static_cast<std::size_t>(m / kLow)];
+    return {high.power * low.power, low.sum + low.power * high.sum};
+  }
+
+ private:
+  static void fill(std::vector<Power>& table, double a) {
+    table.resize(static_cast<std::size_t>(kLow));
+    Power p{1.0, 0.0};
+    for (Power& entry : table) {
+      entry = p;
+      p.sum += p.power;
+      p.power *= a;
+    }
+  }
+  double a_ = 0;
+  std::vector<Power> low_, high_;
+};
+
+// One coordinate's recursion w <- prox(a w - c); bounds for box, t for shrink.
+struct LazyFree {
+  double c;
+  double step(double a, double w) const { return a * w - c; }
+  double advance(const PowerTable& powers, double w, std::int64_t m) const {
+    const Power p = powers.at(m);
+    return p.power * w - c * p.sum;
+  }
+};
+
+struct LazyBox {
+  double c, lower, upper;
+  double step(double a, double w) const { return std::min(std::max(a * w - c, lower), upper); }
+  double advance(const PowerTable& powers, double w, std::int64_t m) const {
+    const double a = powers.base();
+    w = step(a, w);  // inside from here on
+    if (!(a >= 0.0)) {
+      for (std::int64_t k = 1; k < m; ++k) w = step(a, w);
+      return w;
+    }
+    const Power p = powers.at(m - 1);
+    return std::min(std::max(p.power * w - c * p.sum, lower), upper);
+  }
+};
+
+struct LazyShrink {
+  double c, t;
+  double step(double a, double w) const { return shrink(a * w - c, t); }
+  double advance(const PowerTable& powers, double w, std::int64_t m) const {
+    const double a = powers.base();
+    if (!(a > 0.0)) {
+      for (std::int64_t k = 0; k < m; ++k) w = step(a, w);
+      return w;
+    }
+    while (m > 0) {
+      if (!(std::fabs(w) <= std::numeric_limits<double>::max())) return w;
+      if (w == 0.0) {  // stays, or leaves for good with the sign of -c
+        w = step(a, w);
+        --m;
+        if (w == 0.0) return w;
+        continue;
+      }
+      const double sign = w > 0.0 ? 1.0 : -1.0;
+      const double drift = c + sign * t;  // a w - drift as long as the sign lasts
+      std::int64_t k = lasts(powers, w, sign, drift, m);
+      const Power p = powers.at(k);
+      w = p.power * w - drift * p.sum;
+      m -= k;
+      if (m > 0) {  // the step that changes the sign
+        w = step(a, w);
+        --m;
+      }
+    }
+    return w;
+  }
+
+ private:
+  // The largest k <= m for which k steps keep the sign.
+  static std::int64_t lasts(const PowerTable& powers, double w, double sign, double drift, std::int64_t m) {
+    const auto keeps = [&](std::int64_t k) {
+      const Power p = powers.at(k);
+      return sign * (p.power * w - drift * p.sum) > 0.0;
+    };
+    if (sign * drift <= 0.0 || keeps(m)) return m;
+    std::int64_t low = 0, high = m;  // keeps(low), not keeps(high)
+    while (high - low > 1) {
+      const std::int64_t middle = low + (high - low) / 2;
+      (keeps(middle) ? low : high) = middle;
+    }
+    return low;
+  }
+};
+
+}  // namespace leeward

@@ -1,0 +1,58 @@
+// The inner loop of a stage of SVRG or SCSG on a linear model, natively: the plain update
+//
+//   w <- prox(w - step (sum_i f_i (l_i'(w) - l_i'(w~)) (x_i, 1) + g + l2 w))
+//
+// over drawn rows, without a virtual call or a gradient vector a step. The estimator and update of the general loop make the
+// same iterates up to rounding; this one gathers what rows need and leaves the arithmetic to the matrix (oracle/row_steps.hpp).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "leeward/descent/domain.hpp"
+#include "leeward/oracle/linear.hpp"
+#include "leeward/oracle/row_steps.hpp"
+
+namespace leeward {
+
+// What stays the same from stage to stage or within one.
+struct StageRule {
+  double step = 0, l2 = 0;
+  const double* metric = nullptr;  // (dim), dense rows only
+  const Domain* domain = nullptr;  // a separable one; null: free
+};
+
+// The reference point: w~ and g there (dim, without l2), and the slopes there of all samples (size, outputs) if they are kept.
+struct Snapshot {
+  const double* w = nullptr;
+  const double* gradient = nullptr;
+  const double* slopes = nullptr;
+};
+
+class LinearStage {
+ public:
+  static constexpr std::int64_t kAhead = 8;  // rows beyond those of a call that are worth knowing
+
+  // The oracle outlives the stage.
+  LinearStage(const LinearOracle& oracle, std::int64_t batch);
+
+  // Whether this domain, and a metric, can be taken along.
+  bool takes(const Domain& domain, bool metric) const;
+
+  // Everything pointed to stays in place until end(). A null snapshot pointer means plain stochastic gradients.
+  void begin(const StageRule& rule, const Snapshot& snapshot, const double* w);
+  // index: steps * batch rows and `more` of the next ones; factors: f_i of each row, null for 1/batch.
+  void steps(const std::int64_t* index, const double* factors, std::int64_t count, std::int64_t more, const Resources& use);
+  // Writes w; false when it is not finite. A stage may end and begin again between any two calls of steps.
+  bool end(double* w);
+
+ private:
+  const LinearOracle& oracle_;
+  std::int64_t batch_;
+  std::unique_ptr<RowSteps> rows_;
+  Snapshot snapshot_;
+  std::vector<double> labels_, slopes_;
+};
+
+}  // namespace leeward
