@@ -40,6 +40,7 @@ __all__ = [
 
 # Numbers beyond this overflow when they are squared.
 LIMIT = 1e150
+_DOUBLE, _LONG = np.dtype(np.float64), np.dtype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,8 @@ def _not_empty(shape: tuple[int, ...], name: str) -> None:
 
 def _plain_array(values: Any, name: str) -> NDArray[Any]:
     """Return the values as an ndarray; ValueError for masked entries and rows of different lengths."""
+    if type(values) is np.ndarray:
+        return values
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise ValueError(f"{name} has masked entries; fill or drop them first")
     try:
@@ -183,9 +186,9 @@ def table(values: ArrayLike, shape: tuple[int, ...], name: str) -> Vector:
 def doubles(values: ArrayLike, name: str) -> Vector:
     """Return real numbers of any shape as a contiguous float64 array; their values are not looked at."""
     array = _plain_array(values, name)
-    if array.dtype != np.float64:
+    if array.dtype != _DOUBLE:
         array = _real(array, name)
-    return _plain(array, np.float64)
+    return _plain(array, _DOUBLE)
 
 
 def number(value: Any, name: str) -> float:
@@ -217,7 +220,7 @@ def index_array(index: ArrayLike | None) -> NDArray[np.int64] | None:
         raise ValueError(f"index must be one-dimensional, got shape {array.shape}")
     if array.dtype.kind not in "iu" and (array.size or array.dtype.kind not in "f"):
         raise TypeError(f"index must hold sample numbers, got dtype {array.dtype}")
-    return _plain(array, np.int64)
+    return _plain(array, _LONG)
 
 
 def output(out: NDArray[np.float64] | None, shape: tuple[int, ...], *read: NDArray[Any]) -> Vector:
@@ -255,6 +258,9 @@ def _real_array(value: Any, name: str) -> NDArray[Any]:
 
 def _plain(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
     """Return the numbers as an exact, contiguous, aligned, native ndarray; no copy if they are one already."""
+    flags = array.flags
+    if type(array) is np.ndarray and array.dtype == dtype and flags.c_contiguous and flags.aligned:
+        return array  # np.require finds the same, in ten times the time
     return np.require(array, dtype=dtype, requirements=["C", "A"]).view(np.ndarray)
 
 
@@ -277,7 +283,7 @@ def losses(values: ArrayLike, name: str = "losses") -> tuple[NDArray[Any], np.dt
     native = array.dtype.newbyteorder("=")
     if native == np.float32:
         return _plain(array, np.float32), None
-    return _plain(array, np.float64), (native if native == np.float16 else None)
+    return _plain(array, _DOUBLE), (native if native == np.float16 else None)
 
 
 def base(values: ArrayLike | None, size: int, name: str = "sample_weight") -> Vector | None:
@@ -287,7 +293,7 @@ def base(values: ArrayLike | None, size: int, name: str = "sample_weight") -> Ve
     array = _real_array(values, name)
     if array.shape != (size,):
         raise ValueError(f"{name} must have shape ({size},), got shape {array.shape}")
-    return _plain(array, np.float64)
+    return _plain(array, _DOUBLE)
 
 
 def output_like(out: Any, array: NDArray[Any]) -> NDArray[Any]:
