@@ -5,7 +5,7 @@ from __future__ import annotations
 from leeward import _core, divergences, losses
 from leeward._checkpoint import Checkpoint
 from leeward._context import State
-from leeward.algorithms import LBFGS, SGD, Minibatch, Nesterov
+from leeward.algorithms import LBFGS, SGD, Minibatch, Nesterov, ProximalNewton
 from leeward.algorithms.base import Algorithm
 from leeward.domains import L1, Box, Domain, ElasticNet, L1Ball, L2Ball, Simplex
 from leeward.errors import ConvergenceWarning, LeewardError, OracleError
@@ -83,6 +83,7 @@ __all__ = [
     "Nesterov",
     "Oracle",
     "OracleError",
+    "ProximalNewton",
     "Result",
     "Risk",
     "RiskSolution",

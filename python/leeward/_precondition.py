@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["Diagonal", "Factor", "Identity", "Scaling", "curvature_factor"]
+__all__ = ["Diagonal", "Factor", "Hessian", "Identity", "Scaling", "curvature_factor"]
 
 # Relative damping of the diagonal: first try, and growth until the factorisation succeeds.
 _DAMPING, _GROWTH = 1e-12, 100.0
@@ -87,6 +87,24 @@ class Factor:
         out = np.empty_like(gradient)
         for factor, at in zip(self.factors, self.places, strict=True):
             out[at] = _core.solve_triangular(factor, scaled[at], False)
+        return out
+
+
+class Hessian:
+    """``H = (P P^T)^-1`` of a change of variables as a dense matrix, and its products with vectors."""
+
+    def __init__(self, factor: Factor, threads: int) -> None:
+        size = len(factor.scale)
+        self.matrix = np.zeros((size, size))
+        for lower, at in zip(factor.factors, factor.places, strict=True):
+            rows = np.ascontiguousarray(np.tril(lower).T) / factor.scale[at]
+            self.matrix[np.ix_(at, at)] = _core.weighted_gram(rows, np.ones(len(at)), False, threads)
+        self._rows, self._threads = _core.LinearMatrix.dense(self.matrix), threads
+
+    def times(self, v: Vector) -> Vector:
+        """H v."""
+        out = np.empty(len(v))
+        self._rows.scores(v, 1, False, out, self._threads)
         return out
 
 

@@ -15,7 +15,7 @@ from leeward._checkpoint import Checkpoint
 from leeward._context import RunContext, StopRun
 from leeward._progress import Progress
 from leeward._threads import thread_request
-from leeward.algorithms import LBFGS, SGD, Algorithm, Minibatch, Nesterov
+from leeward.algorithms import LBFGS, SGD, Algorithm, Minibatch, Nesterov, ProximalNewton
 from leeward.domains import Domain
 from leeward.errors import ConvergenceWarning
 from leeward.oracles import LinearModel, Oracle
@@ -60,7 +60,7 @@ def minimize(
     w0 : (d,) array, optional
         Starting point, zeros by default; moved into the domain.
     algorithm : Algorithm, optional
-        ``LBFGS()``, ``SGD(...)``, ``Nesterov(...)``. By default one is chosen; ``result.message`` says which and why.
+        ``LBFGS()``, ``ProximalNewton()``, ``SGD(...)``, ``Nesterov(...)``. By default one is chosen; ``result.message`` says which and why.
     domain : Domain, optional
         ``Box``, ``Simplex``, ``L1Ball``, ``L2Ball`` (sets), ``L1``, ``ElasticNet`` (terms of the objective); they act on
         the penalised coordinates, so the intercept of a linear model stays free.
@@ -183,6 +183,8 @@ def _choose(problem: Robust, domain: Domain | None) -> tuple[Algorithm, str]:
         lbfgs.check(problem, domain)
     except ValueError as error:
         why = str(error).split(";")[0]
+        if domain is not None and _can(newton := ProximalNewton(), problem, domain):
+            return newton, f"ProximalNewton was chosen because the full batch of a linear model is cheap and {why}"
         if small and problem.smooth:
             chosen: Algorithm = Nesterov(Minibatch(problem.size, replace=False))
             return chosen, f"Nesterov on the full batch was chosen because the problem is smooth and {why}"
@@ -191,6 +193,14 @@ def _choose(problem: Robust, domain: Domain | None) -> tuple[Algorithm, str]:
         what = "a linear model" if isinstance(problem.oracle, LinearModel) else f"an oracle of {problem.size} samples"
         return lbfgs, f"LBFGS was chosen because the full batch of {what} is cheap"
     return SGD(), f"SGD was chosen because a full batch of {problem.size} samples of a user's oracle is dear"
+
+
+def _can(algorithm: Algorithm, problem: Robust, domain: Domain | None) -> bool:
+    try:
+        algorithm.check(problem, domain)
+    except ValueError:
+        return False
+    return True
 
 
 def _as_problem(problem: Any) -> Robust:

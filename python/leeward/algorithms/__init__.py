@@ -6,6 +6,7 @@ from leeward.algorithms.base import Algorithm
 from leeward.algorithms.estimators import Estimator, Minibatch
 from leeward.algorithms.lbfgs import LBFGS
 from leeward.algorithms.nesterov import Nesterov
+from leeward.algorithms.proximal_newton import ProximalNewton
 from leeward.algorithms.sgd import SGD
 
-__all__ = ["LBFGS", "SGD", "Algorithm", "Estimator", "Minibatch", "Nesterov"]
+__all__ = ["LBFGS", "SGD", "Algorithm", "Estimator", "Minibatch", "Nesterov", "ProximalNewton"]
