@@ -23,6 +23,7 @@ Domain::Domain(DomainKind kind, std::int64_t size, std::vector<double> first, st
   if (kind == DomainKind::simplex || kind == DomainKind::l1_ball) {
     sorted_.resize(static_cast<std::size_t>(size));
     sizes_.resize(static_cast<std::size_t>(size));
+    order_.resize(static_cast<std::size_t>(size));
   }
 }
 
@@ -42,11 +43,11 @@ void Domain::prox(double* v, double step, const double* metric) {
       }
       return;
     case DomainKind::simplex:
-      return simplex(v, first_[0]);
+      return metric ? simplex(v, first_[0], metric) : simplex(v, first_[0]);
     case DomainKind::l1_ball:
-      return l1_ball(v);
+      return metric ? l1_ball(v, metric) : l1_ball(v);
     case DomainKind::l2_ball:
-      return l2_ball(v);
+      return metric ? l2_ball(v, metric) : l2_ball(v);
     case DomainKind::l1:
     case DomainKind::elastic_net: {
       const double l2 = kind_ == DomainKind::l1 ? 0.0 : second_[0];

@@ -80,7 +80,7 @@ void Minibatch::draw_groups(std::uint64_t step) {
 Estimate Minibatch::direction(const double* w, std::uint64_t step, double* out, Resources& use) {
   const Batch batch{draw(step), size()};
   oracle_->losses(w, batch, losses_.data(), use);
-  Estimate e{.losses = size()};
+  Estimate e{.losses = size(), .samples = size()};
   for (const double l : losses_)
     if (!std::isfinite(l)) {
       e.finite = false;

@@ -5,7 +5,24 @@ from __future__ import annotations
 from leeward import _core, divergences, losses
 from leeward._checkpoint import Checkpoint
 from leeward._context import State
-from leeward.algorithms import LBFGS, SGD, Minibatch, Nesterov, ProximalNewton
+from leeward.algorithms import (
+    LBFGS,
+    SARAH,
+    SCSG,
+    SGD,
+    STORM,
+    SVRG,
+    AdaBound,
+    AdaGrad,
+    Adam,
+    AMSGrad,
+    Minibatch,
+    Momentum,
+    Nesterov,
+    NesterovMomentum,
+    Plain,
+    ProximalNewton,
+)
 from leeward.algorithms.base import Algorithm
 from leeward.domains import L1, Box, Domain, ElasticNet, L1Ball, L2Ball, Simplex
 from leeward.errors import ConvergenceWarning, LeewardError, OracleError
@@ -61,7 +78,15 @@ __all__ = [
     "KL",
     "L1",
     "LBFGS",
+    "SARAH",
+    "SCSG",
     "SGD",
+    "STORM",
+    "SVRG",
+    "AMSGrad",
+    "AdaBound",
+    "AdaGrad",
+    "Adam",
     "Algorithm",
     "Box",
     "CVaR",
@@ -80,9 +105,12 @@ __all__ = [
     "LinearModel",
     "Mean",
     "Minibatch",
+    "Momentum",
     "Nesterov",
+    "NesterovMomentum",
     "Oracle",
     "OracleError",
+    "Plain",
     "ProximalNewton",
     "Result",
     "Risk",

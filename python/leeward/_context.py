@@ -17,6 +17,7 @@ from leeward._checkpoint import CheckpointStore
 from leeward._points import Point, State, StopRun, best_gap, certified_gap, pack, unpack
 from leeward._progress import Clock
 from leeward._sums import norm
+from leeward._work import Work
 from leeward.result import Result, Status
 from leeward.trace import Trace
 
@@ -40,7 +41,7 @@ _LONG = 30.0  # passes after which an optimum of 0 is looked for
 _UNIT, _VANISHED = 2.0**-52, 1e-8
 
 
-class RunContext:
+class RunContext(Work):
     """One run of :func:`leeward.minimize`, as its algorithm sees it.
 
     Attributes
@@ -71,12 +72,12 @@ class RunContext:
         checkpoint: Checkpoint | None,
         progress: Progress,
     ) -> None:
+        super().__init__(problem.size)
         self.problem, self.w0, self.algorithm = problem, w0, algorithm
         self.domain, self.max_passes, self.tol = domain, max_passes, tol
         self.seed, self.threads, self.trace_every = seed, threads, trace_every
         self._callback, self._progress = callback, progress
         self.trace = Trace()
-        self.losses = self.gradients = 0
         self._clock = Clock()
         self._first: float | None = None
         self._last: Point | None = None
@@ -93,21 +94,6 @@ class RunContext:
     def last_step(self) -> int:
         """Step of the last recorded point, -1 before the first."""
         return -1 if self._last is None else self._last.step
-
-    # What the run has cost.
-
-    def count_losses(self, count: int) -> None:
-        """Adds component losses evaluated by the algorithm."""
-        self.losses += count
-
-    def count_gradients(self, count: int) -> None:
-        """Adds component gradients evaluated by the algorithm."""
-        self.gradients += count
-
-    @property
-    def passes(self) -> float:
-        """Component losses so far over n."""
-        return self.losses / self.problem.size
 
     @property
     def seconds(self) -> float:
@@ -311,6 +297,7 @@ class RunContext:
             weights=evaluation.weights,
             trace=self.trace,
             algorithm=self.algorithm,
+            samples=self.samples,
         )
 
     def restore(self) -> bool:
@@ -319,7 +306,7 @@ class RunContext:
         if own is None:
             return False
         self.trace = Trace.from_array(own["trace"])
-        self.losses, self.gradients, self._calls = (int(v) for v in own["counts"])
+        self.losses, self.gradients, self._calls, self._paired = (int(v) for v in own["counts"])
         self._clock = Clock(float(own["clock"][0]))
         self._kept, first = float(own["clock"][1]), float(own["clock"][2])
         self._first = None if math.isnan(first) else first
@@ -368,6 +355,7 @@ class RunContext:
             gradient_norm=point.gradient_norm,
             losses=self.losses,
             gradients=self.gradients,
+            samples=self.samples,
         )
 
     def _distance(self, fun: float, gap: float | None, norm: float) -> str:
@@ -391,7 +379,7 @@ class RunContext:
     def _own_state(self) -> Arrays:
         return {
             "trace": self.trace.to_array(),
-            "counts": np.array([self.losses, self.gradients, self._calls]),
+            "counts": np.array([self.losses, self.gradients, self._calls, self._paired]),
             "clock": np.array(
                 [self.seconds, self._kept, math.nan if self._first is None else self._first, self._bound]
             ),

@@ -6,7 +6,7 @@ import collections.abc
 import numpy
 import numpy.typing
 import typing
-__all__: list[str] = ['Descent', 'Estimator', 'LinearMatrix', 'LinearOracle', 'Minibatch', 'Oracle', 'PyOracle', 'Risk', 'RiskSolution', 'ScoreMemo', 'cholesky', 'dot', 'draws', 'first_non_finite', 'make_chi_square', 'make_cressie_read', 'make_cvar', 'make_exponential_spectrum', 'make_extremile', 'make_kl', 'make_kl_cvar', 'make_mean', 'make_smoothed_cvar', 'make_smoothed_total_variation', 'make_step_spectrum', 'make_tilted', 'make_total_variation', 'make_worst', 'parallel_backend', 'prox', 'real_math', 'resolve_threads', 'simd_level', 'solve_triangular', 'stage_steps', 'sum', 'weighted_gram', 'weighted_sum']
+__all__: list[str] = ['Descent', 'Estimator', 'LinearMatrix', 'LinearOracle', 'Minibatch', 'Oracle', 'PyOracle', 'Risk', 'RiskSolution', 'ScoreMemo', 'Snapshot', 'Spider', 'Storm', 'cholesky', 'dot', 'draws', 'first_non_finite', 'make_chi_square', 'make_cressie_read', 'make_cvar', 'make_exponential_spectrum', 'make_extremile', 'make_kl', 'make_kl_cvar', 'make_mean', 'make_smoothed_cvar', 'make_smoothed_total_variation', 'make_step_spectrum', 'make_tilted', 'make_total_variation', 'make_worst', 'parallel_backend', 'prox', 'real_math', 'resolve_threads', 'simd_level', 'solve_triangular', 'stage_steps', 'sum', 'weighted_gram', 'weighted_sum']
 class real_math:
     """
     The core's own real functions, the same bits at each SIMD level.
@@ -200,12 +200,29 @@ class Minibatch(Estimator):
     @property
     def size(self) -> int:
         ...
+class Snapshot(Estimator):
+    def __init__(self, oracle: Oracle, base: typing.Annotated[numpy.typing.ArrayLike, numpy.float64] | None, chances: typing.Annotated[numpy.typing.ArrayLike, numpy.float64] | None, stages: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex], seed: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    def stage(self, j: typing.SupportsInt | typing.SupportsIndex) -> tuple[int, int, int]:
+        """
+        B, b and N of stage j = 1, 2, ...
+        """
+class Spider(Estimator):
+    def __init__(self, oracle: Oracle, base: typing.Annotated[numpy.typing.ArrayLike, numpy.float64] | None, chances: typing.Annotated[numpy.typing.ArrayLike, numpy.float64] | None, stages: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex], seed: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    def stage(self, j: typing.SupportsInt | typing.SupportsIndex) -> tuple[int, int, int]:
+        """
+        B, b and N of stage j = 1, 2, ...
+        """
+class Storm(Estimator):
+    def __init__(self, oracle: Oracle, base: typing.Annotated[numpy.typing.ArrayLike, numpy.float64] | None, chances: typing.Annotated[numpy.typing.ArrayLike, numpy.float64] | None, batch: typing.SupportsInt | typing.SupportsIndex, first: typing.SupportsInt | typing.SupportsIndex, beta: typing.SupportsFloat | typing.SupportsIndex, period: typing.SupportsFloat | typing.SupportsIndex, seed: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
 class Descent:
-    def __init__(self, estimator: Estimator, update: str, start: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], momentum: typing.SupportsFloat | typing.SupportsIndex, domain: tuple[typing.SupportsInt | typing.SupportsIndex, typing.Annotated[numpy.typing.ArrayLike, numpy.float64], typing.Annotated[numpy.typing.ArrayLike, numpy.float64]], schedule: tuple[typing.SupportsFloat | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex], averaging: typing.SupportsInt | typing.SupportsIndex, l2: typing.SupportsFloat | typing.SupportsIndex, penalised: typing.SupportsInt | typing.SupportsIndex, metric: typing.Annotated[numpy.typing.ArrayLike, numpy.float64] | None) -> None:
+    def __init__(self, estimator: Estimator, update: tuple[str, collections.abc.Sequence[typing.SupportsFloat | typing.SupportsIndex]], start: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], domain: tuple[typing.SupportsInt | typing.SupportsIndex, typing.Annotated[numpy.typing.ArrayLike, numpy.float64], typing.Annotated[numpy.typing.ArrayLike, numpy.float64]], schedule: tuple[typing.SupportsFloat | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex], averaging: typing.SupportsInt | typing.SupportsIndex, output: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex], l2: typing.SupportsFloat | typing.SupportsIndex, penalised: typing.SupportsInt | typing.SupportsIndex, metric: typing.Annotated[numpy.typing.ArrayLike, numpy.float64] | None) -> None:
         ...
-    def advance(self, steps: typing.SupportsInt | typing.SupportsIndex, seconds: typing.SupportsFloat | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex = 0) -> bool:
+    def advance(self, steps: typing.SupportsInt | typing.SupportsIndex, seconds: typing.SupportsFloat | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex = 0, evaluations: typing.SupportsInt | typing.SupportsIndex = 9223372036854775807) -> bool:
         ...
-    def restore(self, steps: typing.Annotated[numpy.typing.ArrayLike, numpy.int64], vectors: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], mean: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], schedule: typing.Annotated[numpy.typing.ArrayLike, numpy.float64]) -> None:
+    def restore(self, steps: typing.Annotated[numpy.typing.ArrayLike, numpy.int64], vectors: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], mean: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], memory: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], output: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], schedule: typing.Annotated[numpy.typing.ArrayLike, numpy.float64]) -> None:
         ...
     def state(self) -> dict[str, typing.Any]:
         ...
@@ -213,10 +230,13 @@ class Descent:
     def answer(self) -> numpy.typing.NDArray[numpy.float64]:
         ...
     @property
+    def iterate(self) -> numpy.typing.NDArray[numpy.float64]:
+        ...
+    @property
     def steps(self) -> int:
         ...
     @property
-    def work(self) -> tuple[int, int]:
+    def work(self) -> tuple[int, int, int]:
         ...
 def cholesky(a: numpy.typing.NDArray[numpy.float64]) -> int:
     """
@@ -274,7 +294,7 @@ def parallel_backend() -> str:
     """
     What parallel blocks run on.
     """
-def prox(kind: typing.SupportsInt | typing.SupportsIndex, first: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], second: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], v: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], step: typing.SupportsFloat | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.float64]:
+def prox(kind: typing.SupportsInt | typing.SupportsIndex, first: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], second: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], v: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], step: typing.SupportsFloat | typing.SupportsIndex, metric: typing.Annotated[numpy.typing.ArrayLike, numpy.float64] | None = None) -> numpy.typing.NDArray[numpy.float64]:
     ...
 def resolve_threads(requested: typing.SupportsInt | typing.SupportsIndex) -> int:
     """

@@ -210,23 +210,32 @@ class Robust:
             raise ValueError("Minibatch(replace=False) is not supported with groups")
         return _core.Minibatch(self._oracle._core, self._risk._core, self._base, self.groups, n, replace, seed)
 
+    def staged(self, kind: str, stages: tuple[Any, ...], seed: int, chances: NDArray[np.float64] | None = None) -> Any:
+        """The native estimator ``"Snapshot"`` or ``"Spider"`` of the mean loss; ``stages`` are the fields of StageSettings
+        (csrc/include/leeward/estimator/stages.hpp) and ``chances`` those of the mini-batches' draws."""
+        return getattr(_core, kind)(self._oracle._core, self._base, chances, stages, seed)
+
+    def storm(self, batch: int, first: int, beta: float, period: float, seed: int) -> Any:
+        """The native STORM estimator of the mean loss (csrc/include/leeward/estimator/storm.hpp)."""
+        return _core.Storm(self._oracle._core, self._base, None, batch, first, beta, period, seed)
+
     def descent(
         self,
         estimator: Any,
-        update: str,
+        update: tuple[str, list[float]],
         start: NDArray[np.float64],
         *,
-        momentum: float,
         domain: Domain | None,
         schedule: tuple[float, int, float],
         averaging: int,
+        output: tuple[int, int],
         metric: NDArray[np.float64] | None,
     ) -> Any:
         """A native descent on this problem (csrc/include/leeward/descent/driver.hpp); for authors of algorithms."""
         none = np.zeros(1)
         first, second = (none, none) if domain is None else domain.parameters(self.penalised)
         kind = 0 if domain is None else domain.kind
-        settings = (momentum, (kind, first, second), schedule, averaging, self.l2, self.penalised, metric)
+        settings = ((kind, first, second), schedule, averaging, output, self.l2, self.penalised, metric)
         return _core.Descent(estimator, update, start, *settings)
 
     def _l2_term(self, w: NDArray[np.float64]) -> float:

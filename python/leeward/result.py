@@ -51,8 +51,11 @@ class Result:
         Steps or iterations.
     nfev, njev : int
         Component losses and component gradients evaluated by the algorithm.
+    samples : int
+        The same work as papers on variance reduction count it: samples drawn, one whose gradient is taken at two points
+        counting once (:attr:`Trace.samples`).
     passes : float
-        ``nfev / n``.
+        ``max(nfev, njev) / n``.
     eta : float
         Dual variable of the risk at x.
     weights : ndarray (n,)
@@ -77,6 +80,7 @@ class Result:
     weights: NDArray[np.float64]
     trace: Trace
     algorithm: Any = field(default=None)
+    samples: int = 0
 
     @property
     def success(self) -> bool:

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Trace"]
 
-COLUMNS = ("steps", "passes", "seconds", "objective", "gap", "gradient_norm", "losses", "gradients")
-_INTEGER = ("steps", "losses", "gradients")
+COLUMNS = ("steps", "passes", "seconds", "objective", "gap", "gradient_norm", "losses", "gradients", "samples")
+_INTEGER = ("steps", "losses", "gradients", "samples")
 
 
 class Trace:
@@ -23,7 +23,7 @@ class Trace:
     steps : (k,) int64
         Steps (stochastic algorithms) or iterations (full batch) made so far.
     passes : (k,) float64
-        Component losses evaluated by the algorithm, divided by n.
+        Component evaluations by the algorithm, divided by n: gradients, or losses where more of these were made.
     seconds : (k,) float64
         Wall time of the algorithm itself; recording, callbacks and checkpoints are left out.
     objective : (k,) float64
@@ -35,6 +35,10 @@ class Trace:
     losses, gradients : (k,) int64
         Component losses and component gradients evaluated by the algorithm. The full evaluations that a stochastic
         algorithm makes only to fill this trace are not counted.
+    samples : (k,) int64
+        The same evaluations as papers on variance reduction count them: a sample drawn by an inner step counts once,
+        though its gradient is taken at two points. An inner loop of N steps of b after a batch of B makes ``B + 2 b N``
+        gradients and ``B + b N`` samples.
     """
 
     __slots__ = ("_rows",)
@@ -47,7 +51,7 @@ class Trace:
         self._rows.append(tuple(float(row[name]) for name in COLUMNS))
 
     def to_array(self) -> NDArray[np.float64]:
-        """All columns as a (k, 8) float64 array in the order of the attributes above."""
+        """All columns as a (k, 9) float64 array in the order of the attributes above."""
         return np.array(self._rows, dtype=np.float64).reshape(len(self._rows), len(COLUMNS))
 
     @classmethod
@@ -94,6 +98,10 @@ class Trace:
     @property
     def gradients(self) -> NDArray[np.int64]:
         return self._column("gradients")
+
+    @property
+    def samples(self) -> NDArray[np.int64]:
+        return self._column("samples")
 
     def __len__(self) -> int:
         return len(self._rows)

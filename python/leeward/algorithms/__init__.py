@@ -7,6 +7,31 @@ from leeward.algorithms.estimators import Estimator, Minibatch
 from leeward.algorithms.lbfgs import LBFGS
 from leeward.algorithms.nesterov import Nesterov
 from leeward.algorithms.proximal_newton import ProximalNewton
+from leeward.algorithms.sarah import SARAH
+from leeward.algorithms.scsg import SCSG
 from leeward.algorithms.sgd import SGD
+from leeward.algorithms.storm import STORM
+from leeward.algorithms.svrg import SVRG
+from leeward.algorithms.updates import AdaBound, AdaGrad, Adam, AMSGrad, Momentum, NesterovMomentum, Plain, Update
 
-__all__ = ["LBFGS", "SGD", "Algorithm", "Estimator", "Minibatch", "Nesterov", "ProximalNewton"]
+__all__ = [
+    "LBFGS",
+    "SARAH",
+    "SCSG",
+    "SGD",
+    "STORM",
+    "SVRG",
+    "AMSGrad",
+    "AdaBound",
+    "AdaGrad",
+    "Adam",
+    "Algorithm",
+    "Estimator",
+    "Minibatch",
+    "Momentum",
+    "Nesterov",
+    "NesterovMomentum",
+    "Plain",
+    "ProximalNewton",
+    "Update",
+]

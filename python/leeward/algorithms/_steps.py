@@ -31,6 +31,7 @@ from leeward.oracles import LinearModel
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from leeward.algorithms.updates import Update
     from leeward.domains import Domain
     from leeward.problems import Evaluation, Robust
 
@@ -75,21 +76,21 @@ class Choice:
     cost: int
 
 
-def choose_step(place: Place, momentum: float, per_pass: int, update: str) -> Choice:
+def choose_step(place: Place, update: Update, per_pass: int) -> Choice:
     """The default step of an update at a place."""
     problem = place.problem
     count = min(_PROBES, max(2, problem.size // (8 * place.estimator.size)))
     probes = [place.probe(place.w, k) for k in range(count)]
-    curvature, kinked = _curvature(place)
-    step, cost = _descent_step(place, probes, curvature, kinked or not problem.smooth)
+    curvature, kinked = (None, False) if update.adaptive else _curvature(place)
+    step, cost = _descent_step(place, probes, update, curvature, kinked or not problem.smooth)
     cost += sum(p[2] for p in probes)
     noise = _noise(probes, place.metric)
-    if update == "acsa":
+    if update.name == "acsa":
         # step_t / theta_t then falls as step sqrt(m/t) in the end, like the step of SGD; later where noise is small.
         period = 2.5 * per_pass ** (1.0 / 3.0) * max(1.0, 1.0 / noise) if noise > 0 else math.inf
         return Choice(0.5 * step, period, noise, cost)
     period = float(per_pass) if noise > 0 or not problem.smooth else math.inf
-    return Choice((1.0 - momentum) * step, period, noise, cost)
+    return Choice(update.damping * step, period, noise, cost)
 
 
 def scaling(problem: Robust, domain: Domain | None) -> Vector | None:
@@ -118,12 +119,17 @@ def _square(v: Vector, metric: Vector | None) -> float:
 
 
 def _descent_step(
-    place: Place, probes: list[tuple[Vector, float, int, bool]], curvature: float | None, kinked: bool
+    place: Place,
+    probes: list[tuple[Vector, float, int, bool]],
+    update: Update,
+    curvature: float | None,
+    kinked: bool,
 ) -> tuple[float, int]:
     """The median over the probes of the largest step at which the batch's objective falls as it should, and the cost."""
     metric, steps, spent = place.metric, [], 0
     for k, (g, start, _, finite) in enumerate(probes):
-        square = _square(g, metric)
+        move = update.first_move(g, metric)
+        square = dot(g, move) if update.adaptive else _square(g, metric)
         if not (finite and math.isfinite(square) and square > 0):
             continue
         scale = max(abs(start), 1e-12)
@@ -131,7 +137,7 @@ def _descent_step(
         if curvature is not None:
             step = 1.0 / curvature
         for _ in range(_HALVINGS):
-            _, reached, cost, fine = place.probe(place.w - step * (g if metric is None else metric * g), k)
+            _, reached, cost, fine = place.probe(place.w - step * move, k)
             spent += cost
             if fine and reached <= start + (0.05 * scale if kinked else -0.5 * step * square):
                 break

@@ -13,6 +13,7 @@ import numpy as np
 from leeward._context import StopRun
 from leeward.algorithms._steps import Choice, Place, choose_step, scaling
 from leeward.algorithms.estimators import Estimator
+from leeward.algorithms.updates import Update
 from leeward.result import Status
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["Settings", "check_step", "descend"]
 
 _AVERAGING = {False: 0, "uniform": 1, "polynomial": 2, True: 2}
-_HALVES = {"heavy_ball": 1, "nesterov": 1, "acsa": 3}
+_OUTPUT = {"last": 0, "random": 1, "average": 2}
+_UNLIMITED = 2**62
 # A default step is cut this often, to a quarter each time, before the run is given up.
 _CUTS = 25
 # Seconds of native work between two looks at the checkpoint's clock.
@@ -35,12 +37,12 @@ _STRETCH = 0.25
 class Settings:
     """A stochastic algorithm in the driver's terms."""
 
-    update: str
+    update: Update
     estimator: Estimator
     step: float | None
-    momentum: float
     average: bool | str
     decaying: bool
+    output: str = "last"
 
 
 def check_step(estimator: Any, step: Any, momentum: Any, average: Any) -> None:
@@ -55,6 +57,12 @@ def check_step(estimator: Any, step: Any, momentum: Any, average: Any) -> None:
         raise ValueError(f"average must be True, False, 'uniform' or 'polynomial', got {average!r}")
 
 
+def check_update(update: Any) -> None:
+    """Checks the setting ``update``."""
+    if update is not None and not isinstance(update, Update):
+        raise TypeError(f"update must be an update such as Plain() or Adam(), got {update!r}")
+
+
 def descend(context: RunContext, settings: Settings) -> None:
     """Runs the algorithm to its end."""
     _Run(context, settings).go()
@@ -67,6 +75,7 @@ class _Run:
         self.batch = settings.estimator.cost(self.problem)
         self.per_pass = max(1, math.ceil(self.problem.size / self.batch))
         self.settings, self.estimator = settings, settings.estimator.start(self.problem, context.seed)
+        self.staged = settings.estimator.staged
         saved = context.checkpoint.load()
         if saved is None:
             self._record(context.w0, context.initial, 0)
@@ -82,21 +91,19 @@ class _Run:
         else:
             step, period, metric = float(settings.step), float(self.per_pass), None
         self.metric = metric
-        self.cuts, self.pending, self.review = 0, False, 1.0
+        self.cuts, self.pending, self.review, self.lowest = 0, False, 1.0, context.start
         if saved is not None:
-            self.cuts, self.pending, self.review = (
-                int(saved["cuts"][0]),
-                bool(saved["cuts"][1]),
-                float(saved["cuts"][2]),
-            )
+            cuts, pending, self.review, self.lowest = (float(v) for v in saved["cuts"])
+            self.cuts, self.pending = int(cuts), bool(pending)
+        halves = 3 if settings.update.name == "acsa" else 1
         self.descent = self.problem.descent(
             self.estimator,
-            settings.update,
+            settings.update.native(),
             context.w0,
-            momentum=settings.momentum,
             domain=context.domain,
-            schedule=(step, _HALVES[settings.update] if settings.decaying and math.isfinite(period) else 0, period),
+            schedule=(step, halves if settings.decaying and math.isfinite(period) else 0, period),
             averaging=_AVERAGING[settings.average],
+            output=(_OUTPUT[settings.output], context.seed),
             metric=metric,
         )
         self.good: dict[str, NDArray[Any]] = self.descent.state()
@@ -104,7 +111,7 @@ class _Run:
             self.descent.restore(**{k: saved[k] for k in self.good})
             if self.automatic:
                 self.good = {k: saved[f"good.{k}"] for k in self.good}
-        self.counted = (0, 0)
+        self.counted = (0, 0, 0)
 
     def go(self) -> None:
         context = self.context
@@ -113,53 +120,71 @@ class _Run:
                 self._look()  # saved between the last step and its record, which may have been the end of the run
             context.raise_if_done()
             while True:
-                if self._advance_to(self._next_point()):
+                if self._advance_to(*self._next_point()):
                     self._look()
         except (StopRun, KeyboardInterrupt):
             context.checkpoint.save(self._state())
             raise
 
-    def _next_point(self) -> int:
-        """The step number of the next recorded point: given by the step number alone, and the budget."""
+    def _next_point(self) -> tuple[int, int]:
+        """The next recorded point, as a step number and a number of evaluations, whichever comes first.
+
+        It follows from the step number or the evaluations alone, and the budget.
+        """
         every, now = self.context.trace_every, int(self.descent.steps)
-        last = now + self._steps_left()
+        last, goal = now + self._steps_left(), self._evaluations_allowed()
         if every is None:
-            return last
+            return last, goal
+        if every == "pass" and self.staged:
+            size = self.problem.size
+            return last, min((self.context.evaluations // size + 1) * size, goal)
         interval = self.per_pass if every == "pass" else 1 if every == "step" else int(every)
-        return min((now // interval + 1) * interval, last)
+        return min((now // interval + 1) * interval, last), goal
 
     def _steps_left(self) -> int:
         """Steps that the budget still allows, at least one."""
         c = self.context
-        if c.max_passes is None or math.isinf(c.max_passes):
-            return 2**62
+        if self.staged or c.max_passes is None or math.isinf(c.max_passes):
+            return _UNLIMITED
         return max(1, math.ceil((c.max_passes * self.problem.size - c.losses) / self.batch))
 
-    def _advance_to(self, target: int) -> bool:
-        """Goes to a step number; False when the run had to go back instead."""
+    def _evaluations_allowed(self) -> int:
+        """The number of evaluations at which the budget is used up, where steps differ in cost."""
         c = self.context
-        while self.descent.steps < target:
+        if not self.staged or c.max_passes is None or math.isinf(c.max_passes):
+            return _UNLIMITED
+        return max(c.evaluations + 1, math.ceil(c.max_passes * self.problem.size))
+
+    def _advance_to(self, target: int, goal: int) -> bool:
+        """Goes to a step number or a number of evaluations; False when the run had to go back instead."""
+        c = self.context
+        while not self._reached(target, goal):
             try:
-                finite = self.descent.advance(target - self.descent.steps, _STRETCH, c.threads)
+                finite = self.descent.advance(target - self.descent.steps, _STRETCH, c.threads, goal - c.evaluations)
             finally:
                 self._count()
             if not finite:
-                self._back(Status.NON_FINITE, f"a loss of the batch of step {self.descent.steps} is not finite")
+                what = "the direction" if self.staged else "a loss of the batch"
+                self._back(Status.NON_FINITE, f"{what} of step {self.descent.steps} is not finite")
                 return False
             # A run taken up from a save at the target itself must still record it.
-            self.pending = bool(self.descent.steps == target)
+            self.pending = self._reached(target, goal)
             self._save_if_due()
         return True
+
+    def _reached(self, target: int, goal: int) -> bool:
+        return bool(self.descent.steps >= target or self.context.evaluations >= goal)
 
     def _save_if_due(self) -> None:
         if self.context.checkpoint.due():
             self.context.checkpoint.save(self._state())
 
     def _count(self) -> None:
-        losses, gradients = self.descent.work
+        losses, gradients, samples = self.descent.work
         self.context.count_losses(losses - self.counted[0])
         self.context.count_gradients(gradients - self.counted[1])
-        self.counted = (losses, gradients)
+        self.context.count_paired(max(losses, gradients) - samples - self.counted[2])
+        self.counted = (losses, gradients, max(losses, gradients) - samples)
 
     def _look(self) -> None:
         """Evaluates the answer so far on all samples and records it, or goes back when it is worse than the start."""
@@ -170,15 +195,28 @@ class _Run:
         if evaluation is None:
             self._back(Status.NON_FINITE, f"the objective is not finite at step {self.descent.steps}")
             return
-        if self.automatic and c.objective(w, evaluation.value) > self._ceiling():
+        reached = self._objective_of_iterate(w, evaluation)
+        if self.automatic and not reached <= self._ceiling():
             self._back(Status.DIVERGED, "the objective rises")
             return
-        self.good = self.descent.state()
+        if not self.staged or reached <= self.lowest:
+            self.good, self.lowest = self.descent.state(), reached
         self._record(w, evaluation, int(self.descent.steps))
         self.pending = False
         if self.automatic and self.cuts == 0 and c.passes >= self.review:
             self._review(w, evaluation)
         self._save_if_due()
+
+    def _objective_of_iterate(self, w: NDArray[np.float64], evaluation: Evaluation) -> float:
+        """The objective by which the step is judged: at the answer w, or at the iterate where the answer is a chosen one."""
+        c = self.context
+        if not self.automatic or self.settings.output == "last":
+            return c.objective(w, evaluation.value)
+        iterate = self.descent.iterate
+        if not np.isfinite(iterate).all():
+            return math.inf
+        with c.pause():
+            return c.objective(iterate, self.problem.value(iterate, threads=c.threads))
 
     def _review(self, w: NDArray[np.float64], evaluation: Evaluation) -> None:
         """Chooses the step anew after 1, 2, 4, ... passes, and takes it when it is much larger.
@@ -192,12 +230,12 @@ class _Run:
         now = int(self.descent.steps)
         choice = self._chosen(w, evaluation, self.metric, now)
         state = self.descent.state()
-        if self.settings.update == "acsa" and choice.noise > 0:
+        if self.settings.update.name == "acsa" and choice.noise > 0:
             fall = math.sqrt(1.0 + min(1.0, choice.noise) * now / self.per_pass)
             state["schedule"][:] = choice.step / fall, choice.period
         elif choice.step > 1.5 * state["schedule"][0]:
             state["schedule"][0] = choice.step
-        if self.settings.update == "acsa":
+        if self.settings.update.name == "acsa":
             state["vectors"] = np.tile(w, len(state["vectors"]) // len(w))
             state["steps"][1] = state["steps"][0]
         self.descent.restore(**state)
@@ -207,8 +245,9 @@ class _Run:
         self, w: NDArray[np.float64], evaluation: Evaluation, metric: NDArray[np.float64] | None, draw: int
     ) -> Choice:
         """The default step here."""
-        place = Place(self.problem, w, evaluation, self.estimator, self.context.threads, metric, draw)
-        choice = choose_step(place, self.settings.momentum, self.per_pass, self.settings.update)
+        estimator = self.settings.estimator.prober(self.problem, self.context.seed) if self.staged else self.estimator
+        place = Place(self.problem, w, evaluation, estimator, self.context.threads, metric, draw)
+        choice = choose_step(place, self.settings.update, self.per_pass)
         self.context.count_losses(choice.cost)
         self.context.count_gradients(choice.cost)
         return choice
@@ -216,6 +255,8 @@ class _Run:
     def _ceiling(self) -> float:
         """An objective above this calls for a smaller step."""
         start = self.context.start
+        if self.staged:
+            return self.lowest + 0.2 * max(start - self.lowest, 0.1 * abs(start))
         return start + 0.1 * abs(start)
 
     def _record(self, w: NDArray[np.float64], evaluation: Evaluation, step: int) -> None:
@@ -234,10 +275,11 @@ class _Run:
         self.cuts += 1
         state = {name: values.copy() for name, values in self.good.items()}
         state["schedule"][0] = float(self.descent.state()["schedule"][0]) / 4.0
-        # What came of the large step must go: momentum, and AC-SA's second sequence.
+        # What came of the large step must go: momentum, and AC-SA's second sequence. (Squares of gradients may stay.)
         d = self.problem.dim
-        state["vectors"][d:] = 0.0
-        if self.settings.update == "acsa":
+        if not self.settings.update.adaptive:
+            state["vectors"][d:] = 0.0
+        if self.settings.update.name == "acsa":
             state["vectors"] = np.tile(state["vectors"][:d], 3)
             state["steps"][1] = state["steps"][0]
         self.descent.restore(**state)
@@ -247,7 +289,7 @@ class _Run:
     def _state(self) -> dict[str, NDArray[Any]]:
         state = dict(self.descent.state())
         state["metric"] = np.zeros(0) if self.metric is None else self.metric
-        state["cuts"] = np.array([self.cuts, self.pending, self.review])
+        state["cuts"] = np.array([self.cuts, self.pending, self.review, self.lowest])
         if self.automatic:
             state |= {f"good.{k}": v for k, v in self.good.items()}
         return state

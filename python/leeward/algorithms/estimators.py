@@ -21,8 +21,17 @@ class Estimator:
         raise NotImplementedError
 
     def cost(self, problem: Robust) -> float:
-        """Mean number of component losses a step."""
+        """Mean number of component evaluations a step."""
         raise NotImplementedError
+
+    @property
+    def staged(self) -> bool:
+        """Whether steps differ in cost, so that points of a run are counted in evaluations instead."""
+        return False
+
+    def prober(self, problem: Robust, seed: int) -> Any:
+        """A native mini-batch of the size of a step's, for choosing the step; may be what ``start`` makes."""
+        return self.start(problem, seed)
 
 
 @dataclass(frozen=True)

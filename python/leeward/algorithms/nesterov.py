@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from leeward.algorithms._stochastic import Settings, check_step, descend
 from leeward.algorithms.base import Algorithm
 from leeward.algorithms.estimators import Estimator, Minibatch
+from leeward.algorithms.updates import NesterovMomentum, Update
 
 if TYPE_CHECKING:
     from leeward._context import RunContext
@@ -88,7 +89,11 @@ class Nesterov(Algorithm):
     def run(self, context: RunContext) -> None:
         decaying = self.step is None
         if self.form == "acsa":
-            settings = Settings("acsa", self.estimator, self.step, 0.0, False, decaying)
+            settings = Settings(_ACSA(), self.estimator, self.step, False, decaying)
         else:
-            settings = Settings("nesterov", self.estimator, self.step, self.momentum, self.average, decaying)
+            settings = Settings(NesterovMomentum(self.momentum), self.estimator, self.step, self.average, decaying)
         descend(context, settings)
+
+
+class _ACSA(Update):
+    name = "acsa"

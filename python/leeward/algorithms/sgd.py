@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from leeward.algorithms._stochastic import Settings, check_step, descend
+from leeward.algorithms._stochastic import Settings, check_step, check_update, descend
 from leeward.algorithms.base import Algorithm
 from leeward.algorithms.estimators import Estimator, Minibatch
+from leeward.algorithms.updates import Momentum, Update
 
 if TYPE_CHECKING:
     from leeward._context import RunContext
@@ -43,6 +44,9 @@ class SGD(Algorithm):
     decay : "auto", "constant" or "sqrt", default "auto"
         ``"sqrt"``: ``step_t = step / sqrt(1 + t/m)``, m the number of steps a pass. ``"auto"`` is constant for a
         given step and ``"sqrt"`` for the default one.
+    update : Update, optional
+        How the iterate moves along ``g_t``: ``Plain()``, ``Momentum()``, ``NesterovMomentum()``, ``AdaGrad()``, ``Adam()``,
+        ``AMSGrad()``, ``AdaBound()``. Default: the formula above.
 
     Notes
     -----
@@ -68,9 +72,13 @@ class SGD(Algorithm):
     momentum: float = 0.0
     average: bool | str = True
     decay: str = "auto"
+    update: Update | None = None
 
     def __post_init__(self) -> None:
         check_step(self.estimator, self.step, self.momentum, self.average)
+        check_update(self.update)
+        if self.update is not None and self.momentum:
+            raise ValueError(f"give momentum or update, not both: got {self.momentum!r} and {self.update!r}")
         if self.decay not in ("auto", "constant", "sqrt"):
             raise ValueError(f"decay must be 'auto', 'constant' or 'sqrt', got {self.decay!r}")
 
@@ -84,8 +92,9 @@ class SGD(Algorithm):
         return 1e-3 if max_passes is None else 0.0
 
     def run(self, context: RunContext) -> None:
+        update = Momentum(self.momentum) if self.update is None else self.update
         decay = "sqrt" if self.decay == "auto" and self.step is None else self.decay
         descend(
             context,
-            Settings("heavy_ball", self.estimator, self.step, self.momentum, self.average, decay == "sqrt"),
+            Settings(update, self.estimator, self.step, self.average, decay == "sqrt"),
         )

@@ -23,6 +23,7 @@ enum class Purpose : std::uint16_t {
   noise = 4,    // perturbations of samples
   output = 5,   // choice of the returned iterate
   start = 6,    // random starting points
+  subset = 7,   // mini-batches without replacement inside a stage
   user = 1024,  // this and above are free
 };
 

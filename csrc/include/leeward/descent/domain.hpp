@@ -2,8 +2,8 @@
 //
 //   prox(v) = argmin_u  h(u) + sum_j (u_j - v_j)^2 / (2 step m_j),
 //
-// a projection when h is the indicator of a set. A metric other than 1 is allowed for the separable kinds only
-// (free, box, l1, elastic net). The NumPy twin is python/leeward/domains.py; kinds carry the numbers used there.
+// a projection when h is the indicator of a set. The separable kinds (free, box, l1, elastic net) cost one pass in any metric,
+// the others a sort or a root. The NumPy twin is python/leeward/domains.py; kinds carry the numbers used there.
 #pragma once
 
 #include <cstdint>
@@ -30,11 +30,15 @@ class Domain {
   void simplex(double* v, double total);
   void l1_ball(double* v);
   void l2_ball(double* v) const;
+  void simplex(double* v, double total, const double* metric);
+  void l1_ball(double* v, const double* metric);
+  void l2_ball(double* v, const double* metric) const;
 
   DomainKind kind_ = DomainKind::free;
   std::int64_t size_ = 0;
   std::vector<double> first_, second_;
   std::vector<double> sorted_, sizes_;  // scratch of the projections that sort
+  std::vector<std::int64_t> order_;
 };
 
 }  // namespace leeward

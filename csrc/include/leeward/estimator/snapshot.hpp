@@ -1,0 +1,51 @@
+// The snapshot difference of SVRG and SCSG (Lei, Ju, Chen and Jordan 2017, Algorithm 1). Stage j, from the point x~:
+//
+//   g = grad f_I(x~), I a batch of B_j;   then N_j times, over a mini-batch S of b_j:   v = grad f_S(x) - grad f_S(x~) + g.
+//
+// SVRG is B = n; loopless SVRG is B = n with lengths drawn by a coin. The rules are in stages.hpp, the draws in
+// component_mean.hpp. A stage evaluates B + 2 b N component gradients; the paper counts its B + b N samples.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "leeward/estimator/component_mean.hpp"
+#include "leeward/estimator/estimator.hpp"
+#include "leeward/estimator/stages.hpp"
+
+namespace leeward {
+
+class Snapshot final : public Estimator {
+ public:
+  Snapshot(ComponentMean mean, const StageSettings& settings, std::uint64_t seed);
+
+  std::int64_t dim() const override { return mean_.oracle().dim(); }
+  Estimate direction(const double* w, std::uint64_t step, double* out, Resources& use) override;
+
+  // For a routine that makes inner steps of its own. begin() starts stages at w until one has steps left, owed() gives what that
+  // cost, once; the routine makes at most left() steps with reference() and gradient(), and advance() gives what these cost.
+  void begin(const double* w, Resources& use);
+  Estimate owed();
+  Estimate advance(std::int64_t steps, std::int64_t samples);
+  std::int64_t number() const { return static_cast<std::int64_t>(state_[kNumber]); }  // of the stage; 0 before the first
+  std::int64_t done() const { return static_cast<std::int64_t>(state_[kDone]); }      // inner steps of it
+  std::int64_t left() const { return stage_of(number()).length - done(); }
+  const Stage& stage() { return stage_of(number()); }
+  const double* reference() const { return state_.data() + kHeader; }
+  const double* gradient() const { return reference() + dim(); }
+  const Stages& stages() const { return stages_; }
+  ComponentMean& mean() { return mean_; }
+
+ private:
+  // Then the reference point and its gradient. Owed: batches evaluated and shares of empty stages not yet reported.
+  static constexpr std::size_t kNumber = 0, kDone = 1, kOwed = 2, kBefore = 3, kHeader = 4;
+  const Stage& stage_of(std::int64_t j) const;
+
+  ComponentMean mean_;
+  Stages stages_;
+  std::vector<double> other_;
+  mutable Stage stage_;  // of stage number known_
+  mutable std::int64_t known_ = 0;
+};
+
+}  // namespace leeward
