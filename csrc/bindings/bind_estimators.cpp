@@ -110,7 +110,7 @@ void bind_estimators(py::module_& m) {
       .def_property_readonly("size", &Minibatch::size)
       .def("draw", &draw, arg("step"));
 
-  bind_staged<Snapshot>(m, "Snapshot");
+  bind_staged<SnapshotDifference>(m, "SnapshotDifference");
   bind_staged<Spider>(m, "Spider");
   py::class_<Storm, Estimator, std::shared_ptr<Storm>>(m, "Storm")
       .def(py::init(&make_storm), arg("oracle"), arg("base").none(true), arg("chances").none(true), arg("batch"), arg("first"),

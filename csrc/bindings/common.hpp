@@ -12,7 +12,7 @@ void bind_core(py::module_& m);     // version, threads, draws, real math (for t
 void bind_draws(py::module_& m);   // draws of a stream, called by bind_core
 void bind_risk(py::module_& m);     // Risk
 void bind_oracle(py::module_& m);   // Oracle, LinearOracle, PyOracle
-void bind_estimators(py::module_& m);  // Estimator, Minibatch, Snapshot, Spider, Storm, called by bind_descent
+void bind_estimators(py::module_& m);  // Estimator, Minibatch, SnapshotDifference, Spider, Storm, called by bind_descent
 void bind_descent(py::module_& m);  // Run: the native descent loops
 void bind_stage(py::module_& m);    // the inner loop of a stage on a linear model, called by bind_descent
 void bind_gram(py::module_& m);     // weighted Gram matrices and their factors

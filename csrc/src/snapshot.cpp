@@ -6,13 +6,13 @@
 
 namespace leeward {
 
-Snapshot::Snapshot(ComponentMean mean, const StageSettings& settings, std::uint64_t seed)
+SnapshotDifference::SnapshotDifference(ComponentMean mean, const StageSettings& settings, std::uint64_t seed)
     : mean_(std::move(mean)), stages_(settings, mean_.count(), seed), other_(static_cast<std::size_t>(dim())) {
   mean_.reserve(stages_.largest_batch(), stages_.largest_inner(), stages_.slices());
   state_.assign(kHeader + 2 * other_.size(), 0.0);
 }
 
-const Stage& Snapshot::stage_of(std::int64_t j) const {
+const Stage& SnapshotDifference::stage_of(std::int64_t j) const {
   if (j != known_) {
     stage_ = j > 0 ? stages_.at(j) : Stage{};
     known_ = j;
@@ -20,7 +20,7 @@ const Stage& Snapshot::stage_of(std::int64_t j) const {
   return stage_;
 }
 
-void Snapshot::begin(const double* w, Resources& use) {
+void SnapshotDifference::begin(const double* w, Resources& use) {
   while (left() == 0) {
     const Stage& next = stage_of(number() + 1);
     mean_.draw_batch(number() + 1, next.batch);
@@ -34,14 +34,14 @@ void Snapshot::begin(const double* w, Resources& use) {
   }
 }
 
-Estimate Snapshot::owed() {
+Estimate SnapshotDifference::owed() {
   const auto batches = static_cast<std::int64_t>(state_[kOwed]);
   const Estimate e{.gradients = batches, .samples = batches, .before = state_[kBefore], .after = 0.0};
   state_[kOwed] = state_[kBefore] = 0.0;
   return e;
 }
 
-Estimate Snapshot::advance(std::int64_t steps, std::int64_t samples) {
+Estimate SnapshotDifference::advance(std::int64_t steps, std::int64_t samples) {
   state_[kDone] += static_cast<double>(steps);
   return {.gradients = 2 * samples,
           .samples = samples,
@@ -49,7 +49,7 @@ Estimate Snapshot::advance(std::int64_t steps, std::int64_t samples) {
           .after = left() == 0 ? stage().share() : 0.0};
 }
 
-Estimate Snapshot::direction(const double* w, std::uint64_t step, double* out, Resources& use) {
+Estimate SnapshotDifference::direction(const double* w, std::uint64_t step, double* out, Resources& use) {
   begin(w, use);
   if (stages_.slices())
     mean_.draw_slice(number(), done(), stage());

@@ -211,7 +211,7 @@ class Robust:
         return _core.Minibatch(self._oracle._core, self._risk._core, self._base, self.groups, n, replace, seed)
 
     def staged(self, kind: str, stages: tuple[Any, ...], seed: int, chances: NDArray[np.float64] | None = None) -> Any:
-        """The native estimator ``"Snapshot"`` or ``"Spider"`` of the mean loss; ``stages`` are the fields of StageSettings
+        """The native estimator ``"SnapshotDifference"`` or ``"Spider"`` of the mean loss; ``stages`` are the fields of StageSettings
         (csrc/include/leeward/estimator/stages.hpp) and ``chances`` those of the mini-batches' draws."""
         return getattr(_core, kind)(self._oracle._core, self._base, chances, stages, seed)
 

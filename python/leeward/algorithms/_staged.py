@@ -46,7 +46,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Staged(Estimator):
-    """A native estimator of the mean loss whose steps differ in cost: ``kind`` is ``"Snapshot"`` or ``"Spider"``."""
+    """A native estimator of the mean loss whose steps differ in cost: ``kind`` is ``"SnapshotDifference"`` or ``"Spider"``."""
 
     kind: str
     rule: Rule

@@ -96,7 +96,7 @@ class SCSG(FiniteSum):
         batch = self.batch if self.batch is not None else "doubling" if linear else "growing"
         inner = self.inner_batch if self.inner_batch is not None else 1 if linear else 1.0 / 32.0
         rule, size = (batch, _FIRST) if isinstance(batch, str) else ("fixed", int(batch))
-        return Staged("Snapshot", Rule(size, inner, rule, self.inner, exponent=float(self.exponent)))
+        return Staged("SnapshotDifference", Rule(size, inner, rule, self.inner, exponent=float(self.exponent)))
 
 
 _FIRST = 256  # the first of the doubling batches

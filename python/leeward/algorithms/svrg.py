@@ -95,4 +95,4 @@ class SVRG(FiniteSum):
             length = "geometric"
         if self.loopless:
             length, chance = "loopless", min(1.0, b / n if steps is None else 1.0 / steps)
-        return Staged("Snapshot", Rule(n, inner, "fixed", length, 1 if steps is None else steps, chance))
+        return Staged("SnapshotDifference", Rule(n, inner, "fixed", length, 1 if steps is None else steps, chance))

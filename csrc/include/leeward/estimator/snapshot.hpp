@@ -15,9 +15,9 @@
 
 namespace leeward {
 
-class Snapshot final : public Estimator {
+class SnapshotDifference final : public Estimator {
  public:
-  Snapshot(ComponentMean mean, const StageSettings& settings, std::uint64_t seed);
+  SnapshotDifference(ComponentMean mean, const StageSettings& settings, std::uint64_t seed);
 
   std::int64_t dim() const override { return mean_.oracle().dim(); }
   Estimate direction(const double* w, std::uint64_t step, double* out, Resources& use) override;
