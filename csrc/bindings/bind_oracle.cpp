@@ -9,6 +9,7 @@
 
 #include "call.hpp"
 #include "leeward/oracle/linear.hpp"
+#include "leeward/oracle/page_run.hpp"
 #include "leeward/oracle/row_tiles.hpp"
 #include "py_oracle.hpp"
 
@@ -58,17 +59,17 @@ struct Matrix {
 };
 
 template <class T>
-Matrix dense_matrix(const py::array& x) {
+Matrix dense_matrix(const py::array& x, bool mapped) {
   const auto item = static_cast<py::ssize_t>(sizeof(T));
   const bool rows_in_order = x.shape(1) <= 1 || x.strides(1) == item;
   if (!rows_in_order || x.strides(0) % item != 0) throw py::value_error("X must have contiguous columns");
-  return {make_dense<T>({static_cast<const T*>(x.data()), x.shape(0), x.shape(1), x.strides(0) / item}), x};
+  return {make_dense<T>({static_cast<const T*>(x.data()), x.shape(0), x.shape(1), x.strides(0) / item}, mapped), x};
 }
 
-Matrix make_dense_matrix(const py::array& x) {
+Matrix make_dense_matrix(const py::array& x, bool mapped) {
   if (x.ndim() != 2) throw py::value_error("X must be two-dimensional, got shape " + shape_of(x));
-  if (py::isinstance<py::array_t<double>>(x)) return dense_matrix<double>(x);
-  if (py::isinstance<py::array_t<float>>(x)) return dense_matrix<float>(x);
+  if (py::isinstance<py::array_t<double>>(x)) return dense_matrix<double>(x, mapped);
+  if (py::isinstance<py::array_t<float>>(x)) return dense_matrix<float>(x, mapped);
   throw py::type_error("X must be float32 or float64, got " + std::string(py::str(x.dtype())));
 }
 
@@ -108,8 +109,13 @@ py::object first_bad(const Matrix& matrix, double limit, int threads) {
     parallel_blocks(tiles.tasks, use.threads, [&](std::int64_t task) {
       const std::int64_t last = std::min(x.rows(), tiles.first_row(tiles.first_tile(task + 1)));
       std::int64_t i = tiles.first_row(tiles.first_tile(task));
+      PageRun pages(x, {nullptr, x.rows()}, last);
+      pages.read(i, std::min<std::int64_t>(64, last - i));
       while (i < last && x.first_bad(i, limit) < 0)
-        if (++i % 64 == 0) use.poll();
+        if (++i % 64 == 0) {
+          use.poll();
+          pages.read(i, std::min<std::int64_t>(64, last - i));
+        }
       if (i < last) rows[static_cast<std::size_t>(task)] = i;
     });
   }
@@ -131,7 +137,18 @@ void matrix_rows(const Matrix& matrix, const Integers& index, Doubles& out) {
   const LinearMatrix& x = *matrix.rows;
   const Batch batch = batch_of(index, x.rows());
   double* const to = output(out, batch.size * x.cols(), "out");
-  for (std::int64_t k = 0; k < batch.size; ++k) x.copy_row(batch[k], to + k * x.cols());
+  constexpr std::int64_t kRun = 1024;  // rows of a mapped file between two times that pages are given back
+  std::int64_t least = x.rows(), most = -1;
+  for (std::int64_t k = 0; k < batch.size; ++k) {
+    x.copy_row(batch[k], to + k * x.cols());
+    least = std::min(least, batch[k]);
+    most = std::max(most, batch[k]);
+    if ((k + 1) % kRun == 0 || k + 1 == batch.size) {
+      x.give_back(least, most - least + 1);
+      least = x.rows();
+      most = -1;
+    }
+  }
 }
 
 hd::LossKind loss_kind(const std::string& name) {
@@ -206,7 +223,7 @@ void bind_oracle(py::module_& m) {
            arg("dim"));
 
   py::class_<Matrix>(m, "LinearMatrix")
-      .def_static("dense", &make_dense_matrix, arg("x"))
+      .def_static("dense", &make_dense_matrix, arg("x"), arg("mapped") = false)
       .def_static("csr", &make_csr_matrix, arg("data"), arg("indices"), arg("indptr"), arg("cols"))
       .def_property_readonly("shape", [](const Matrix& x) { return py::make_tuple(x.rows->rows(), x.rows->cols()); })
       .def("first_bad", &first_bad, arg("limit"), arg("threads") = 0)

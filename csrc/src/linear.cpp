@@ -6,6 +6,7 @@
 #include "leeward/core/parallel.hpp"
 #include "leeward/core/simd.hpp"
 #include "leeward/oracle/loss_passes.hpp"
+#include "leeward/oracle/page_run.hpp"
 #include "leeward/oracle/row_tiles.hpp"
 
 namespace leeward {
@@ -82,13 +83,14 @@ struct WeightedRows {
   const double* r;
 };
 
-// out = sum over tiles of the rows that make(first, count, scratch) returns for each. Tasks start from the end of the
+// out = sum over tiles of the rows that make(first, count, scratch) returns for each: samples
+// of the batch. Tasks start from the end of the
 // matrix, whose rows a preceding pass left in the cache.
 template <class Make>
-void sum_weighted(const LinearMatrix& matrix, std::int64_t outputs, bool intercept, std::int64_t count, const Make& make,
-                  double* out, Resources& use) {
+void sum_weighted(const LinearMatrix& matrix, std::int64_t outputs, bool intercept, Batch batch,
+                  const Make& make, double* out, Resources& use) {
   const std::int64_t cols = matrix.cols(), dim = outputs * (cols + (intercept ? 1 : 0));
-  const RowTiles t = RowTiles::make(count, matrix, outputs, dim);
+  const RowTiles t = RowTiles::make(batch.size, matrix, outputs, dim);
   if (t.tasks == 0) {
     std::fill(out, out + dim, 0.0);
     return;
@@ -103,8 +105,10 @@ void sum_weighted(const LinearMatrix& matrix, std::int64_t outputs, bool interce
     const Scratch s = Scratch::at(scratch + task * own, t.tile, outputs);
     double* const g = partial + task * apart;
     std::fill(g, g + dim, 0.0);
+    PageRun pages(matrix, batch, t.first_row(t.first_tile(task + 1)));
     for (std::int64_t j = t.first_tile(task); j < t.first_tile(task + 1); ++j) {
       use.poll();
+      pages.read(t.first_row(j), t.rows_of(j));
       const WeightedRows tile = make(t.first_row(j), t.rows_of(j), s);
       for (std::int64_t c = 0; c < outputs; ++c) {
         matrix.add_rows(tile.rows, tile.r + c, outputs, g + c * cols);
@@ -146,12 +150,14 @@ void losses_pass(const hd::LossSpec& loss, LossInputs in, double* out, double* s
   loss_values_and_slopes(loss, in, out, slopes);
 }
 
-// Calls f(first, count) for the tiles of a pass that writes to its own rows only.
+// Calls f(task, first, count) for the tiles of a pass over the rows of a batch that writes to its own rows only.
 template <class F>
-void for_tiles(const RowTiles& t, const Resources& use, const F& f) {
+void for_tiles(const RowTiles& t, const LinearMatrix& matrix, Batch batch, const Resources& use, const F& f) {
   parallel_blocks(t.tasks, use.threads, [&](std::int64_t task) {
+    PageRun pages(matrix, batch, t.first_row(t.first_tile(task + 1)));
     for (std::int64_t j = t.first_tile(task); j < t.first_tile(task + 1); ++j) {
       use.poll();
+      pages.read(t.first_row(j), t.rows_of(j));
       f(task, t.first_row(j), t.rows_of(j));
     }
   });
@@ -162,7 +168,7 @@ void for_tiles(const RowTiles& t, const Resources& use, const F& f) {
 void linear_scores(const LinearMatrix& matrix, const double* w, std::int64_t outputs, bool intercept, Batch batch,
                    double* out, Resources& use) {
   const RowTiles t = RowTiles::make(batch.size, matrix, outputs, 0);
-  for_tiles(t, use, [&](std::int64_t, std::int64_t first, std::int64_t count) {
+  for_tiles(t, matrix, batch, use, [&](std::int64_t, std::int64_t first, std::int64_t count) {
     scores_of_rows(matrix, w, outputs, intercept, rows_of(batch, first, count), out + first * outputs);
   });
 }
@@ -183,7 +189,8 @@ void LinearOracle::from_scores(const double* w, Batch batch, std::int64_t width,
   const Workspace::Scope scope(use.workspace);
   const std::int64_t own = Scratch::doubles(t.tile, outputs());
   double* const scratch = use.workspace.take<double>(t.tasks * own);
-  for_tiles(t, use, [&](std::int64_t task, std::int64_t first, std::int64_t count) {
+  const Batch read = known == nullptr ? batch : Batch{nullptr, 0};  // known scores need no row
+  for_tiles(t, *matrix_, read, use, [&](std::int64_t task, std::int64_t first, std::int64_t count) {
     const Scratch s = Scratch::at(scratch + task * own, t.tile, outputs());
     const Rows rows = rows_of(batch, first, count);
     const double* z = known != nullptr ? known + first * outputs() : nullptr;
@@ -225,7 +232,7 @@ void LinearOracle::gradient(const double* w, Batch batch, const double* weights,
   const double* const slopes = memo.find_slopes(w, dim(), settings_.loss, settings_.labels);
   const std::int64_t outs = outputs();
   sum_weighted(
-      *matrix_, outs, settings_.intercept, batch.size,
+      *matrix_, outs, settings_.intercept, batch,
       [&](std::int64_t first, std::int64_t count, const Scratch& s) {
         const Chosen chosen = choose(batch, first, count, weights + first, slopes != nullptr ? slopes : settings_.labels, s);
         if (slopes != nullptr) {
@@ -249,7 +256,7 @@ void LinearOracle::gradient(const double* w, Batch batch, const double* weights,
 
 void LinearOracle::adjoint(const double* v, double* out, Resources& use) const {
   sum_weighted(
-      *matrix_, outputs(), settings_.intercept, size(),
+      *matrix_, outputs(), settings_.intercept, Batch{nullptr, size()},
       [&](std::int64_t first, std::int64_t count, const Scratch&) {
         return WeightedRows{Rows{nullptr, first, count}, v + first * outputs()};
       },
@@ -271,7 +278,7 @@ void LinearOracle::smoothness(double* out, Resources& use) const {
   const Workspace::Scope scope(use.workspace);
   double* const scratch = use.workspace.take<double>(t.tasks * matrix_->cols());
   std::fill(scratch, scratch + t.tasks * matrix_->cols(), 0.0);
-  for_tiles(t, use, [&](std::int64_t task, std::int64_t first, std::int64_t count) {
+  for_tiles(t, *matrix_, Batch{nullptr, size()}, use, [&](std::int64_t task, std::int64_t first, std::int64_t count) {
     for (std::int64_t i = first; i < first + count; ++i) {
       const double square = matrix_->squared_norm(i, scratch + task * matrix_->cols()) + (settings_.intercept ? 1.0 : 0.0);
       out[i] = square > 0.0 ? slope_constant * square : 0.0;

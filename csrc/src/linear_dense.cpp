@@ -1,10 +1,12 @@
 // Dense rows, taken one after another: reading is then one stream, which the hardware prefetches at the speed of the memory.
 // (Several rows at a time share loads of w, but their streams break the prefetching and are slower by up to three times, even
 // for rows that lie side by side.) Rows picked by number are fetched here, a few rows ahead.
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 
 #include "leeward/core/lanes.hpp"
+#include "leeward/core/pages.hpp"
 #include "leeward/core/simd.hpp"
 #include "leeward/oracle/linear_matrix.hpp"
 #include "leeward/oracle/prefetch.hpp"
@@ -184,7 +186,7 @@ LEEWARD_DENSE(double)
 template <class T>
 class DenseMatrix final : public LinearMatrix {
  public:
-  explicit DenseMatrix(DenseView<T> x) : LinearMatrix(x.rows, x.cols, x.rows * x.cols), x_(x) {}
+  DenseMatrix(DenseView<T> x, bool mapped) : LinearMatrix(x.rows, x.cols, x.rows * x.cols), x_(x), mapped_(mapped && x.stride >= x.cols) {}
 
   void dots(Rows rows, const double* w, double bias, double* out, std::int64_t stride) const override {
     dots_kernel(x_, rows, w, bias, out, stride);
@@ -208,19 +210,33 @@ class DenseMatrix final : public LinearMatrix {
   }
   std::unique_ptr<RowSteps> steps(StepModel model) const override { return make_dense_steps(x_, model); }
   bool sparse() const override { return false; }
+  std::int64_t stretch() const override { return mapped_ ? std::max<std::int64_t>(1, kStretch / row_bytes()) : 0; }
+  void fetch(std::int64_t first, std::int64_t count) const override {
+    if (mapped_) fetch_pages(x_.row(first), bytes(count));
+  }
+  void give_back(std::int64_t first, std::int64_t count) const override {
+    if (mapped_) give_back_pages(x_.row(first), bytes(count));
+  }
 
  private:
+  static constexpr std::int64_t kStretch = std::int64_t{4} << 20;  // bytes
+  std::int64_t row_bytes() const { return std::max<std::int64_t>(x_.stride, x_.cols) * static_cast<std::int64_t>(sizeof(T)); }
+  // From the first of some rows to the end of the last.
+  std::size_t bytes(std::int64_t count) const {
+    return count > 0 ? static_cast<std::size_t>((count - 1) * x_.stride + x_.cols) * sizeof(T) : 0;
+  }
   DenseView<T> x_;
+  bool mapped_;
 };
 
 }  // namespace
 
 template <class T>
-std::shared_ptr<const LinearMatrix> make_dense(DenseView<T> x) {
-  return std::make_shared<const DenseMatrix<T>>(x);
+std::shared_ptr<const LinearMatrix> make_dense(DenseView<T> x, bool mapped) {
+  return std::make_shared<const DenseMatrix<T>>(x, mapped);
 }
 
-template std::shared_ptr<const LinearMatrix> make_dense(DenseView<float>);
-template std::shared_ptr<const LinearMatrix> make_dense(DenseView<double>);
+template std::shared_ptr<const LinearMatrix> make_dense(DenseView<float>, bool);
+template std::shared_ptr<const LinearMatrix> make_dense(DenseView<double>, bool);
 
 }  // namespace leeward

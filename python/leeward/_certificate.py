@@ -155,11 +155,16 @@ def _risk_gap(problem: Robust, evaluation: Evaluation, q: Vector) -> float:
 
 def _fenchel_gap(model: LinearModel, w: Vector, q: Vector, s: Vector, losses: Vector) -> float:
     """``sum_i q_i (l_i + l_i^*(s_i) - z_i s_i)`` over samples with weight; each bracket is >= 0."""
-    z = model.scores(w)
-    paired = z * s if s.ndim == 1 else np.einsum("ij,ij->i", z, s)
+    paired = model.scores(w)
+    paired = np.multiply(paired, s, out=paired) if s.ndim == 1 else np.einsum("ij,ij->i", paired, s)
+    bracket = model.conjugate(s)  # in place from here on: samples may be many
     with np.errstate(invalid="ignore"):
-        bracket = np.where(q > 0, losses + model.conjugate(s) - paired, 0.0)
-    return float(np.sum(q * np.maximum(bracket, 0.0)))
+        bracket += losses
+        bracket -= paired
+        np.copyto(bracket, 0.0, where=~(q > 0))
+        np.maximum(bracket, 0.0, out=bracket)
+        bracket *= q
+    return float(np.sum(bracket))
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -199,11 +204,13 @@ def balanced(q: Vector, s: Vector, labels: NDArray[np.int64] | None = None) -> V
         return _balanced_classes(q, s, labels)
     mass = q * s
     up, down = float(mass[mass > 0].sum()), float(-mass[mass < 0].sum())
+    del mass
     if up == down:
         return s
-    if up > down:
-        return np.where(s > 0, s * (down / up), s)
-    return np.where(s < 0, s * (up / down), s)
+    heavier = s > 0 if up > down else s < 0
+    out = s.copy()
+    out[heavier] *= min(up, down) / max(up, down)
+    return out
 
 
 def _balanced_classes(q: Vector, s: Vector, labels: NDArray[np.int64]) -> Vector:

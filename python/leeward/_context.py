@@ -37,6 +37,7 @@ __all__ = ["RunContext", "State", "StopRun"]
 
 # An objective this many times max(|P(w0)|, 1) above its start has exploded.
 _EXPLODED = 1e4
+_MANY = 1 << 20  # samples beyond which points keep no losses and weights
 _LONG = 30.0  # passes after which an optimum of 0 is looked for
 _UNIT, _VANISHED = 2.0**-52, 1e-8
 
@@ -210,7 +211,8 @@ class RunContext(Work):
             self._calls += 1
             objective = self.objective(w, value)
             self._tightened(objective, gap)  # keeps the bound; a point is judged by its own certificate
-            point = Point(w.copy(), objective, gap, gradient_norm, evaluation, step)
+            kept = evaluation if self.problem.size <= _MANY else None  # made again for the result
+            point = Point(w.copy(), objective, gap, gradient_norm, kept, step)
             point.w.flags.writeable = False
             stop = self._judge(point)
             if self._wanted(step) or final or stop is not None:

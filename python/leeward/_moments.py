@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from leeward._arrays import Csr
+from leeward._mapped import give_back
 from leeward._sums import weighted_rows
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def column_moments(model: LinearModel, base: Vector | None) -> Vector:
     total = np.zeros(d)
     for first, last in _blocks(n, d):
         total += weighted_rows(p[first:last], _squares(X[first:last]))
+        give_back(X[first:last])
     return total
 
 
@@ -51,6 +53,7 @@ def row_norms(model: LinearModel, metric: Vector | None, wanted: NDArray[np.bool
         norms = np.empty(n)
         for first, last in _blocks(n, d):
             norms[first:last] = np.einsum("ij,j->i", _squares(X[first:last]), m)
+            give_back(X[first:last])
     return np.where(wanted, norms + float(model.intercept), 0.0)
 
 

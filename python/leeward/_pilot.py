@@ -21,6 +21,7 @@ __all__ = ["level_rows", "subproblem"]
 _RATIO = 8  # rows of a level over rows of the level below
 _ROWS_A_COORDINATE = 8  # least rows of a level, in units of the coordinates of one output
 _LEAST = 2000  # no level has fewer rows
+_ENTRIES = 1 << 24  # a level is a copy of at most about so many entries of X
 _PURPOSE = 0x50696C6F74  # keeps these draws apart from others of the same seed
 
 
@@ -31,7 +32,7 @@ def level_rows(problem: Robust, model: LinearModel, seed: int) -> list[NDArray[n
     """
     least = max(_ROWS_A_COORDINATE * (model.n_features + 1), _LEAST)
     n = problem.size
-    top = max(n // _RATIO, least)
+    top = min(max(n // _RATIO, least), max(_ENTRIES // model.n_features, least))
     if 3 * top > n:
         return []
     order = np.random.Generator(np.random.Philox(key=[seed % 2**64, _PURPOSE])).permutation(n)

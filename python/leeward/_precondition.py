@@ -31,6 +31,7 @@ __all__ = ["Diagonal", "Factor", "Hessian", "Identity", "Scaling", "curvature_fa
 
 # Relative damping of the diagonal: first try, and growth until the factorisation succeeds.
 _DAMPING, _GROWTH = 1e-12, 100.0
+_BLOCK = 1 << 16  # samples at a time
 # Coordinates of all outputs up to which their curvature is coupled.
 _COUPLED = 500
 
@@ -183,18 +184,19 @@ class _Sketch:
 def _sketch(
     problem: Robust, model: LinearModel, w: Vector, evaluation: Evaluation, limit: int, least: Vector | None
 ) -> _Sketch | None:
-    s, h = model.slopes(w), model.curvatures(w)
-    s, h = (s[:, None], h[:, None]) if s.ndim == 1 else (s, h)
     q = evaluation.weights
     c = risk_curvature(problem, evaluation)
     if least is not None:
         c = np.maximum(c, least)
-    rows, share = _drawn((q[:, None] * h + (c + q)[:, None] * s * s).sum(axis=1), limit)
+    total = _factors(model, w, q, c)
+    rows, share = _drawn(total, limit)
     if rows is None:
         return None
+    s, h = model.slopes(w, rows), model.curvatures(w, rows)
+    s, h = (s[:, None], h[:, None]) if s.ndim == 1 else (s, h)
     probabilities = None
     if model.n_outputs > 1:
-        probabilities = s[rows].copy()
+        probabilities = s.copy()
         probabilities[np.arange(len(rows)), model._y[rows].astype(np.int64)] += 1.0
     radius = None
     weight = c[rows] * share
@@ -213,8 +215,8 @@ def _sketch(
         model.rows(rows),
         share,
         q[rows],
-        s[rows],
-        h[rows],
+        s,
+        h,
         probabilities,
         c[rows],
         None if pools is None else pools[rows],
@@ -223,6 +225,25 @@ def _sketch(
         per_group,
         inside,
     )
+
+
+def _factors(model: LinearModel, w: Vector, q: Vector, c: Vector) -> Vector:
+    """``sum_k q_i h_ik + (c_i + q_i) s_ik^2`` (n,), in little memory beside the slopes or the curvatures."""
+    s = model.slopes(w)
+    if s.ndim == 1:
+        total = c + q
+        total *= s
+        total *= s
+        del s
+        h = model.curvatures(w)
+        h *= q
+        total += h
+        return total
+    h, total = model.curvatures(w), np.empty(model.size)
+    for first in range(0, model.size, _BLOCK):
+        at = slice(first, first + _BLOCK)
+        total[at] = (q[at, None] * h[at] + (c[at] + q[at])[:, None] * s[at] * s[at]).sum(axis=1)
+    return total
 
 
 def _hessian(sketch: _Sketch, outputs: list[int], ones: bool, threads: int) -> Vector:
@@ -301,14 +322,17 @@ def _column_squares(model: LinearModel) -> Vector:
 def _drawn(total: Vector, limit: int) -> tuple[NDArray[np.int64] | None, Vector]:
     """Rows drawn in proportion to ``total`` at evenly spaced quantiles, and the factor that keeps sums unbiased."""
     nothing = np.zeros(0)
-    kept = np.flatnonzero(total > 0)
-    if kept.size == 0 or not np.isfinite(total).all():
+    positive = total > 0
+    count = int(np.count_nonzero(positive))
+    if count == 0 or not np.isfinite(total).all():
         return None, nothing
-    if kept.size <= limit:
-        return kept, np.ones(kept.size)
-    cumulated = np.cumsum(total[kept])
+    if count <= limit:
+        return np.flatnonzero(positive), np.ones(count)
+    kept = None if count == total.size else np.flatnonzero(positive)  # None: all, which may be many
+    cumulated = np.cumsum(total if kept is None else total[kept])
     at = np.searchsorted(cumulated, (np.arange(limit) + 0.5) * (cumulated[-1] / limit))
-    rows, repeats = np.unique(kept[np.minimum(at, kept.size - 1)], return_counts=True)
+    at = np.minimum(at, count - 1)
+    rows, repeats = np.unique(at if kept is None else kept[at], return_counts=True)
     return rows, repeats * (cumulated[-1] / limit) / total[rows]
 
 

@@ -108,7 +108,7 @@ def risk_curvature(problem: Robust, evaluation: Evaluation) -> Vector:
     if problem.groups is not None or tied:
         return np.zeros(problem.size)
     c = np.asarray(problem.risk.curvature(evaluation.losses, sample_weight=problem.base))
-    c = np.where(np.isfinite(c), c, 0.0)
+    c[~np.isfinite(c)] = 0.0
     pools = pools_of(problem, evaluation)
     if pools is not None:
         c[np.bincount(pools)[pools] == 1] = 0.0  # a sample alone cannot move

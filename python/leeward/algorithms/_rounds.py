@@ -7,7 +7,7 @@ cheaper than going on, or when nothing falls any more.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -45,6 +45,7 @@ _EASY, _LONG = (
 )  # evaluations after which Newton's method along the path takes over: where losses tie, and elsewhere
 _NEWTON = 100  # its steps at most
 _NEWTON_WORK = 1e10  # multiplications of one of its curvature models at most
+_ENTRIES = 1 << 23  # the rows of a model are a copy of about so many entries of X
 _ON_PATH = 0.02  # excess in units of the strength from which the path's tangent is good
 _OFF_PATH = 0.3  # excess in units of the strength above which a cut was too large
 _POOR, _GOOD = 0.5, 0.8  # decrease over the model's at which its damping grows, and falls
@@ -107,6 +108,7 @@ class Rounds:
         self._first_trial: Evaluation | None = None  # of a Newton step
         self._chord: Vector | None = None  # least curvature of the risk, from a step that went wrong
         self.strength: float | None = None
+        self._seen: Seen
 
     def run(self, w: Vector, strength: float | None = None) -> Point:
         """Works from w until the level is done or nothing falls any more; the best point."""
@@ -234,6 +236,8 @@ class Rounds:
 
     def _visit(self, w: Vector) -> Point:
         self._visits += 1
+        if self._visits > 1:
+            self._seen = replace(self._seen, evaluation=None)  # two at a time are too many where samples are many
         self._seen = self._observe(self._current, w, self._scaling)
         self._excess = self._seen.measure.error
         if isinstance(
@@ -301,6 +305,7 @@ class Rounds:
         rows = min(n, max(int(1.5 * work * 3e10 / block**2), 8 * block), max(n // 8, 20 * block))
         if whole:
             rows = min(n, max(rows, int(_NEWTON_WORK / block**2)))
+        rows = min(rows, max(_ENTRIES // block, 20 * block))
         self._model_cost = (rows * block**2 / 3e10 + block**3 / 1e10 + 2e-4) / work
         factor = curvature_factor(
             self._current, model, w, self._evaluation(w), rows, self._damping, self._plan.threads, least

@@ -198,8 +198,9 @@ def _sample_curvatures(place: Place, bound: float) -> tuple[Vector, Vector | Non
     if problem.groups is not None or not problem.risk.smooth:
         return h, None, growth
     slopes = model.slopes(place.w, threads=place.threads)
-    square = slopes**2 if slopes.ndim == 1 else np.sum(slopes**2, axis=1)
-    own = problem.risk.curvature(evaluation.losses, sample_weight=problem.base) * square
+    square = np.square(slopes, out=slopes) if slopes.ndim == 1 else np.sum(slopes**2, axis=1)
+    own = problem.risk.curvature(evaluation.losses, sample_weight=problem.base)
+    own *= square
     return h, own if np.isfinite(own).all() else None, growth
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from leeward import _arrays, _core
+from leeward._mapped import is_mapped
 from leeward._threads import thread_request
 from leeward.losses import Loss, Softmax, get_loss
 from leeward.oracles._base import Oracle, strength
@@ -261,7 +262,7 @@ def core_matrix(X: NDArray[Any] | _arrays.Csr, name: str, threads: int) -> Any:
     if isinstance(X, _arrays.Csr):
         matrix = _core.LinearMatrix.csr(X.data, X.indices, X.indptr, X.shape[1])
     else:
-        matrix = _core.LinearMatrix.dense(X)
+        matrix = _core.LinearMatrix.dense(X, is_mapped(X))
     place = matrix.first_bad(_arrays.LIMIT, threads)
     if place is not None:
         i, j = place

@@ -209,11 +209,11 @@ class Risk:
             return np.zeros(array.size)
         solution = self.solve(array, sample_weight)
         base = _arrays.base(sample_weight, array.size)
-        p = np.full(array.size, 1.0 / array.size) if base is None else base / base.sum()
+        p = np.broadcast_to(1.0 / array.size, array.size) if base is None else base / base.sum()
         lam = solution.multiplier + self._extra_penalty()
         if not 0 < lam < math.inf:
             return np.zeros(array.size)
-        return np.asarray(self._slope(solution.weights.astype(np.float64), p) / lam)
+        return np.asarray(self._slope(solution.weights.astype(np.float64, copy=False), p) / lam)
 
     def _extra_penalty(self) -> float:
         """The penalty that acts beside the reported multiplier (both at once)."""

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 import leeward as lw
 from leeward.sklearn._errors import ConvergenceWarning, convergence_warnings
-from leeward.sklearn._inputs import group_codes, level, refuse_masked, seed_of, threads_of, weights_of
+from leeward.sklearn._inputs import group_codes, in_file, level, refuse_masked, seed_of, threads_of, weights_of
 from leeward.sklearn._names import risk_of, risk_parameters, solver_of, with_parameters
 
 __all__ = ["RobustLinear", "linear_scores"]
@@ -116,7 +116,10 @@ class RobustLinear(BaseEstimator):  # type: ignore[misc]
         refuse_masked(X, "X")
         refuse_masked(y.get("y"), "y")
         try:
-            return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=(np.float64, np.float32), **y)
+            finite = not in_file(X)  # there the model looks, block by block
+            return validate_data(
+                self, X, reset=reset, accept_sparse="csr", dtype=(np.float64, np.float32), ensure_all_finite=finite, **y
+            )
         except ValueError as error:
             names = getattr(X, "columns", None)
             if "same order" in str(error) and names is not None and hasattr(self, "feature_names_in_"):
@@ -148,6 +151,7 @@ class RobustLinear(BaseEstimator):  # type: ignore[misc]
         coded = group_codes(groups, X.shape[0])
         risk = risk_of(self.risk)
         model = self._model(X, target, sample_weight, l2=level("l2", self.l2))
+        del target  # the model has its own
         problem = lw.Robust(model, risk, groups=None if coded is None else coded[0])
         solver = solver_of(self.solver)
         promised, aim = self._tolerances(problem, X.shape, solver)
@@ -295,6 +299,11 @@ class RobustLinear(BaseEstimator):  # type: ignore[misc]
 
 def linear_scores(X: Any, coef: Array, intercept: Array) -> Array:
     """X coef^T + intercept of shape (n, k) in double precision; float32 rows are widened a block at a time."""
+    if in_file(X):  # checked and read by the core, which gives the pages of the file back behind it
+        k = len(coef)
+        labels, loss = (np.zeros(1), "squared") if k == 1 else (np.arange(k), "softmax")
+        model = lw.LinearModel(np.zeros((len(labels), X.shape[1])), labels, loss)
+        return model.scores(np.concatenate([coef.ravel(), intercept]), X).reshape(-1, k)
     if sp.issparse(X) or X.dtype == np.float64:
         return np.asarray(X @ coef.T + intercept)
     scores = np.empty((X.shape[0], coef.shape[0]))

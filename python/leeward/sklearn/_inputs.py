@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["group_codes", "level", "refuse_masked", "seed_of", "threads_of", "weights_of"]
+__all__ = ["group_codes", "in_file", "level", "refuse_masked", "seed_of", "threads_of", "weights_of"]
 
 
 def weights_of(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
@@ -36,6 +36,17 @@ def weights_of(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
     if not weight.any():
         raise ValueError("sample_weight must have a positive entry: the sum of the sample weights is zero")
     return weight
+
+
+def in_file(X: Any) -> bool:
+    """Whether X is (a view of) a memory-mapped file of numbers that can be used as they lie."""
+    if not isinstance(X, np.ndarray) or X.dtype not in (np.float32, np.float64):
+        return False
+    while isinstance(X, np.ndarray):
+        if isinstance(X, np.memmap):
+            return True
+        X = X.base
+    return False
 
 
 def refuse_masked(values: Any, name: str) -> None:

@@ -38,6 +38,11 @@ class LinearMatrix {
   virtual std::unique_ptr<RowSteps> steps(StepModel model) const = 0;
   virtual bool sparse() const = 0;
 
+  // For rows that lie in a mapped file (see core/pages.hpp): the rows of a stretch, 0 for a matrix in memory.
+  virtual std::int64_t stretch() const { return 0; }
+  virtual void fetch(std::int64_t, std::int64_t) const {}      // rows first..first + count - 1 are about to be read
+  virtual void give_back(std::int64_t, std::int64_t) const {}  // they have been read
+
  protected:
   LinearMatrix(std::int64_t rows, std::int64_t cols, std::int64_t entries) : rows_(rows), cols_(cols), entries_(entries) {}
 
@@ -45,9 +50,9 @@ class LinearMatrix {
   std::int64_t rows_, cols_, entries_;
 };
 
-// T is float or double; I is int32_t or int64_t. Column numbers of a CSR view must lie in [0, cols).
+// T is float or double; I is int32_t or int64_t. `mapped`: the rows lie in a shared mapping of a file. Column numbers of a CSR view must lie in [0, cols).
 template <class T>
-std::shared_ptr<const LinearMatrix> make_dense(DenseView<T> x);
+std::shared_ptr<const LinearMatrix> make_dense(DenseView<T> x, bool mapped = false);
 template <class T, class I>
 std::shared_ptr<const LinearMatrix> make_csr(CsrView<T, I> x);
 
