@@ -1,4 +1,4 @@
-// Estimators: the mini-batch of a risk, and those of the mean of many losses (snapshot difference, SPIDER, STORM).
+// Estimators: mini-batches of a risk, its multi-level estimator, and those of the mean of many losses (snapshot difference, SPIDER, STORM).
 #include <memory>
 #include <optional>
 #include <string>
@@ -6,7 +6,9 @@
 #include <pybind11/stl.h>
 
 #include "call.hpp"
+#include "leeward/estimator/growing_batch.hpp"
 #include "leeward/estimator/minibatch.hpp"
+#include "leeward/estimator/mlmc.hpp"
 #include "leeward/estimator/snapshot.hpp"
 #include "leeward/estimator/spider.hpp"
 #include "leeward/estimator/storm.hpp"
@@ -25,6 +27,24 @@ std::shared_ptr<Minibatch> make_minibatch(std::shared_ptr<Oracle> oracle, std::s
   Population population(size, p, group ? group->data() : nullptr);
   const MinibatchSettings settings{.n = n, .replace = replace, .seed = seed};
   return std::make_shared<Minibatch>(std::move(oracle), std::move(risk), std::move(population), settings, group.has_value());
+}
+
+Population population_of(const Oracle& oracle, const OptionalDoubles& base) {
+  return {oracle.size(), base ? input(*base, oracle.size(), "base") : nullptr, nullptr};
+}
+
+std::shared_ptr<Mlmc> make_mlmc(std::shared_ptr<Oracle> oracle, std::shared_ptr<Risk> risk, const OptionalDoubles& base,
+                                std::int64_t n0, int levels, std::uint64_t seed) {
+  Population population = population_of(*oracle, base);
+  const MlmcSettings settings{.n0 = n0, .levels = levels, .seed = seed};
+  return std::make_shared<Mlmc>(std::move(oracle), std::move(risk), std::move(population), settings);
+}
+
+std::shared_ptr<GrowingBatch> make_growing(std::shared_ptr<Oracle> oracle, std::shared_ptr<Risk> risk,
+                                           const OptionalDoubles& base, std::int64_t n0, double growth, std::uint64_t seed) {
+  Population population = population_of(*oracle, base);
+  const GrowingBatchSettings settings{.n0 = n0, .growth = growth, .seed = seed};
+  return std::make_shared<GrowingBatch>(std::move(oracle), std::move(risk), std::move(population), settings);
 }
 
 ComponentMean component_mean(std::shared_ptr<Oracle> oracle, const OptionalDoubles& base, const OptionalDoubles& chances,
@@ -109,6 +129,29 @@ void bind_estimators(py::module_& m) {
            arg("replace"), arg("seed"), py::keep_alive<1, 2>(), py::keep_alive<1, 3>())
       .def_property_readonly("size", &Minibatch::size)
       .def("draw", &draw, arg("step"));
+
+  py::class_<Mlmc, Estimator, std::shared_ptr<Mlmc>>(m, "Mlmc")
+      .def(py::init(&make_mlmc), arg("oracle"), arg("risk"), arg("base").none(true), arg("n0"), arg("levels"), arg("seed"),
+           py::keep_alive<1, 2>(), py::keep_alive<1, 3>())
+      .def("level", &Mlmc::level, arg("step"))
+      .def(
+          "draw", [](Mlmc& e, std::uint64_t step) { return py::array_t<std::int64_t>(e.size(step), e.draw(step)); },
+          arg("step"))
+      .def(
+          "paid",
+          [](Mlmc& e, const Doubles& w, std::uint64_t step, int threads) {
+            const double* const at = input(w, e.dim(), "w");
+            std::vector<double> g(static_cast<std::size_t>(e.dim()));
+            CallResources use(threads);
+            const py::gil_scoped_release release;
+            return e.direction(at, step, g.data(), use).paid;
+          },
+          arg("w"), arg("step"), arg("threads") = 0);
+
+  py::class_<GrowingBatch, Estimator, std::shared_ptr<GrowingBatch>>(m, "GrowingBatch")
+      .def(py::init(&make_growing), arg("oracle"), arg("risk"), arg("base").none(true), arg("n0"), arg("growth"), arg("seed"),
+           py::keep_alive<1, 2>(), py::keep_alive<1, 3>())
+      .def("size", &GrowingBatch::size, arg("step"));
 
   bind_staged<SnapshotDifference>(m, "SnapshotDifference");
   bind_staged<Spider>(m, "Spider");

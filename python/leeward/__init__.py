@@ -7,6 +7,7 @@ from leeward._checkpoint import Checkpoint
 from leeward._context import State
 from leeward.algorithms import (
     LBFGS,
+    MLMC,
     SARAH,
     SCSG,
     SGD,
@@ -16,6 +17,7 @@ from leeward.algorithms import (
     AdaGrad,
     Adam,
     AMSGrad,
+    GrowingBatch,
     Minibatch,
     Momentum,
     Nesterov,
@@ -28,7 +30,9 @@ from leeward.domains import L1, Box, Domain, ElasticNet, L1Ball, L2Ball, Simplex
 from leeward.errors import ConvergenceWarning, LeewardError, OracleError
 from leeward.minimize import minimize
 from leeward.oracles import FunctionOracle, LinearModel, Oracle, from_vjp
+from leeward.paths import Path, path, statistical_radius
 from leeward.problems import Evaluation, Robust
+from leeward.profiling import Profile, profile
 from leeward.result import Result, Status
 from leeward.risks import (
     KL,
@@ -78,6 +82,7 @@ __all__ = [
     "KL",
     "L1",
     "LBFGS",
+    "MLMC",
     "SARAH",
     "SCSG",
     "SGD",
@@ -98,6 +103,7 @@ __all__ = [
     "ElasticNet",
     "Evaluation",
     "FunctionOracle",
+    "GrowingBatch",
     "KLCVaR",
     "L1Ball",
     "L2Ball",
@@ -110,7 +116,9 @@ __all__ = [
     "NesterovMomentum",
     "Oracle",
     "OracleError",
+    "Path",
     "Plain",
+    "Profile",
     "ProximalNewton",
     "Result",
     "Risk",
@@ -133,5 +141,8 @@ __all__ = [
     "from_vjp",
     "losses",
     "minimize",
+    "path",
+    "profile",
+    "statistical_radius",
     "tune",
 ]

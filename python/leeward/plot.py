@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["COLOURS", "plot_losses", "plot_result", "plot_tuning"]
+__all__ = ["COLOURS", "plot_losses", "plot_profile", "plot_result", "plot_tuning"]
 
 #: Colours that stay apart for colour-blind readers (Okabe and Ito).
 COLOURS = ("#4d4d4d", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -155,6 +155,51 @@ def plot_losses(
     if any(arrays):
         ax.legend(frameon=False)
     _tidy(ax)
+    return ax
+
+
+def plot_profile(profile: Any, ax: Any = None) -> Any:
+    """Draw the bias of each estimator against its variance times the time of an estimate, with the intervals of both.
+
+    Parameters
+    ----------
+    profile : leeward.Profile
+        What `leeward.profile` returned.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    ax : matplotlib Axes
+        The axes, with logarithmic scales.
+
+    Raises
+    ------
+    ImportError
+        Without matplotlib.
+
+    Examples
+    --------
+    >>> import numpy as np, leeward as lw
+    >>> X = np.random.default_rng(0).normal(size=(50, 3))
+    >>> problem = lw.Robust(lw.LinearModel(X, X[:, 0] > 0, "logistic"), lw.CVaR(0.5))
+    >>> ax = lw.profile(problem, np.ones(4), [lw.Minibatch(4), lw.MLMC(2, 16)]).plot()  # doctest: +SKIP
+    """
+    ax = _axes(ax)
+    scale = profile.gradient_norm or 1.0
+    for k, row in enumerate(profile.rows):
+        low, high = row.bias_interval
+        bias = max(row.bias, 0.5 * high) / scale  # where nothing is left of it, half the upper end
+        share = row.work / row.variance if row.variance > 0 else 0.0
+        wide = [[max(row.work - share * row.variance_interval[0], 0.0)], [share * row.variance_interval[1] - row.work]]
+        tall = [[max(bias - low / scale, 0.0)], [max(high / scale - bias, 0.0)]]
+        colour = COLOURS[k % len(COLOURS)]
+        ax.errorbar([row.work], [bias], xerr=wide, yerr=tall, color=colour, marker="o", capsize=3, label=row.name)
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    ax.set_xlabel("variance x seconds an estimate")
+    ax.set_ylabel("bias / |gradient|")
+    ax.legend(fontsize="small")
     return ax
 
 

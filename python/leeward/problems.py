@@ -219,6 +219,22 @@ class Robust:
         """The native STORM estimator of the mean loss (csrc/include/leeward/estimator/storm.hpp)."""
         return _core.Storm(self._oracle._core, self._base, None, batch, first, beta, period, seed)
 
+    def mlmc(self, n0: int, levels: int, seed: int) -> Any:
+        """The native multi-level estimator (see :class:`leeward.MLMC`)."""
+        self._ungrouped("MLMC")
+        return _core.Mlmc(self._oracle._core, self._risk._core, self._base, n0, levels, seed)
+
+    def growing_batch(self, n0: int, growth: float, seed: int) -> Any:
+        """The native growing batch (see :class:`leeward.GrowingBatch`)."""
+        self._ungrouped("GrowingBatch")
+        return _core.GrowingBatch(self._oracle._core, self._risk._core, self._base, n0, growth, seed)
+
+    def _ungrouped(self, what: str) -> None:
+        if self._groups is not None:
+            raise ValueError(
+                f"{what} is not supported with groups; use Minibatch, which draws groups and samples in them"
+            )
+
     def descent(
         self,
         estimator: Any,

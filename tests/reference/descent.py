@@ -57,3 +57,19 @@ def average(iterates: list[Vector], kind: str) -> Vector:
         c = 4.0 / (t + 3.0)
         mean = (1.0 - c) * mean + c * w
     return mean
+
+
+def mlmc(
+    losses: Vector, gradients: Vector, risk: Callable[[Vector], tuple[float, Vector]], n0: int, level: int, levels: int
+) -> tuple[float, Vector]:
+    """Value and direction of one multi-level draw: losses (k,) and gradients (k, d) of its ``2^level n0`` samples."""
+
+    def part(first: int, last: int) -> tuple[float, Vector]:
+        value, q = risk(losses[first:last])
+        return value, q @ gradients[first:last]
+
+    k = n0 * 2**level
+    chance = 2.0 ** -(level if level < levels else levels - 1)
+    (low, f), (whole, g) = part(0, n0), part(0, k)
+    (first, g1), (second, g2) = part(0, k // 2), part(k // 2, k)
+    return low + (whole - (first + second) / 2) / chance, f + (g - (g1 + g2) / 2) / chance

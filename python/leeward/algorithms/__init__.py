@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leeward.algorithms.base import Algorithm
-from leeward.algorithms.estimators import Estimator, Minibatch
+from leeward.algorithms.estimators import MLMC, Estimator, GrowingBatch, Minibatch
 from leeward.algorithms.lbfgs import LBFGS
 from leeward.algorithms.nesterov import Nesterov
 from leeward.algorithms.proximal_newton import ProximalNewton
@@ -16,6 +16,7 @@ from leeward.algorithms.updates import AdaBound, AdaGrad, Adam, AMSGrad, Momentu
 
 __all__ = [
     "LBFGS",
+    "MLMC",
     "SARAH",
     "SCSG",
     "SGD",
@@ -27,6 +28,7 @@ __all__ = [
     "Adam",
     "Algorithm",
     "Estimator",
+    "GrowingBatch",
     "Minibatch",
     "Momentum",
     "Nesterov",

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from leeward._arrays import count, number
+from leeward.risks import Worst
+
 if TYPE_CHECKING:
     from leeward.problems import Robust
 
-__all__ = ["Estimator", "Minibatch"]
+__all__ = ["MLMC", "Estimator", "GrowingBatch", "Minibatch"]
 
 
 class Estimator:
@@ -85,3 +90,128 @@ class Minibatch(Estimator):
 
     def cost(self, problem: Robust) -> float:
         return float(self.start(problem, 0).size)
+
+
+@dataclass(frozen=True)
+class MLMC(Estimator):
+    r"""Multi-level Monte Carlo: the gradient of the surrogate of ``n_max`` samples, without its bias, at the mean cost of few.
+
+    With ``F(S) = sum_i q_i grad l(w; S_i)``, q the worst-case weights of the batch S, a level J with ``P(J=j) = 2^-j`` for
+    ``j < levels`` and ``P(J=levels) = 2^-(levels-1)``, and ``k = 2^J n0`` independent draws from the base weights::
+
+        M = F(S_1..S_n0) + (F(S_1..S_k) - F(S_1..S_k/2)/2 - F(S_k/2+1..S_k)/2) / P(J)
+
+    The mean of M is that of ``Minibatch(2^levels n0)``, and its mean cost ``n0 (1 + levels)``. All four risks are of one batch: one
+    evaluation of its losses and one signed weighted gradient.
+
+    Parameters
+    ----------
+    n0 : int, default 8
+        Samples of the lowest level.
+    n_max : int, default 4096
+        Samples of the highest one: rounded down to ``2^levels n0``, at least ``2 n0``.
+
+    Warns
+    -----
+    UserWarning
+        On a radius form, and on ``Worst``, which can put any weight on one sample: a few draws of high levels then dominate all others.
+
+    Notes
+    -----
+    Samples are drawn with replacement; groups are not supported.
+
+    References
+    ----------
+    Levy, Carmon, Duchi and Sidford, Large-scale methods for distributionally robust optimization, 2020, section 4.
+
+    Examples
+    --------
+    >>> import leeward as lw
+    >>> lw.MLMC(10, 5000).levels
+    8
+    """
+
+    n0: int = 8
+    n_max: int = 4096
+
+    def __post_init__(self) -> None:
+        least = count(self.n0, "n0", 1)
+        most = count(self.n_max, "n_max", 1)
+        if most < 2 * least:
+            raise ValueError(f"n_max must be at least 2 n0 = {2 * least}, got {most}")
+        if most >= 2**31:
+            raise ValueError(f"n_max must be below 2**31, got {most}")
+
+    @property
+    def levels(self) -> int:
+        """Number of levels above the lowest: ``floor(log2(n_max / n0))``."""
+        return (int(self.n_max) // int(self.n0)).bit_length() - 1
+
+    @property
+    def staged(self) -> bool:
+        return True
+
+    def start(self, problem: Robust, seed: int) -> Any:
+        risk = problem.risk
+        radius = getattr(risk, "radius", None) is not None and getattr(risk, "penalty", None) is None
+        if radius or isinstance(risk, Worst):
+            warnings.warn(
+                f"the multi-level estimates of {risk!r} have no bounded variance: it can put any weight on one sample; use "
+                "Minibatch, or a penalty form",
+                UserWarning,
+                stacklevel=2,
+            )
+        return problem.mlmc(int(self.n0), self.levels, seed)
+
+    def cost(self, problem: Robust) -> float:
+        return float(self.n0 * (1 + self.levels))
+
+    def prober(self, problem: Robust, seed: int) -> Any:
+        return problem.minibatch(int(self.n0) * (1 + self.levels), True, seed)
+
+
+@dataclass(frozen=True)
+class GrowingBatch(Estimator):
+    """A mini-batch of ``ceil(n0 growth^t)`` samples at step t, up to all samples, from where directions are exact.
+
+    Early steps are cheap, late ones have neither bias nor noise: the work of a run is that of its last few steps.
+
+    Parameters
+    ----------
+    n0 : int, default 32
+        Samples at the first step.
+    growth : float, default 1.05
+        Factor a step, at least 1.
+
+    Notes
+    -----
+    Samples are drawn with replacement until the batch is all samples; groups are not supported.
+
+    Examples
+    --------
+    >>> import leeward as lw
+    >>> lw.GrowingBatch(100, growth=1.1)
+    GrowingBatch(n0=100, growth=1.1)
+    """
+
+    n0: int = 32
+    growth: float = 1.05
+
+    def __post_init__(self) -> None:
+        count(self.n0, "n0", 1)
+        rate = number(self.growth, "growth")
+        if not (math.isfinite(rate) and 1.0 <= rate <= 1e6):
+            raise ValueError(f"growth must be in [1, 1e6], got {self.growth}")
+
+    @property
+    def staged(self) -> bool:
+        return True
+
+    def start(self, problem: Robust, seed: int) -> Any:
+        return problem.growing_batch(int(self.n0), float(self.growth), seed)
+
+    def cost(self, problem: Robust) -> float:
+        return float(min(self.n0, problem.size))
+
+    def prober(self, problem: Robust, seed: int) -> Any:
+        return problem.minibatch(int(min(self.n0, problem.size)), True, seed)

@@ -14,6 +14,7 @@ namespace leeward {
 
 struct Estimate {
   double value = 0;            // risk of the drawn samples; 0 where no losses are evaluated
+  double paid = 0;             // for the same draw, sum q l - R(l): the penalty times the divergence of q
   std::int64_t losses = 0;     // component losses evaluated
   std::int64_t gradients = 0;  // component gradients evaluated
   std::int64_t samples = 0;    // samples drawn: one whose gradient is taken at two points counts once
