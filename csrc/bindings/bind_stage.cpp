@@ -31,13 +31,14 @@ py::array_t<double> stage_steps(const LinearOracle& oracle, const Doubles& w, co
   if (batch < 1 || rows % batch != 0) throw py::value_error("index must hold batch rows a step");
   for (std::int64_t k = 0; k < rows; ++k)
     if (index.data()[k] < 0 || index.data()[k] >= oracle.size()) throw py::index_error("index is out of range");
-  const Snapshot at{optional_input(snapshot, dim, "snapshot"), optional_input(gradient, dim, "gradient"),
-                    optional_input(slopes, oracle.size() * oracle.outputs(), "slopes")};
+  const StagePoint at{optional_input(snapshot, dim, "snapshot"), optional_input(gradient, dim, "gradient"),
+                      optional_input(slopes, oracle.size() * oracle.outputs(), "slopes")};
   const double* const f = optional_input(factors, rows, "factors");
   const auto& [kind, first, second] = domain;
   Domain set;
   if (kind != 0)
-    set = Domain(static_cast<DomainKind>(kind), oracle.outputs() * oracle.matrix().cols(), vector_of(first), vector_of(second));
+    set = Domain(static_cast<DomainKind>(kind), oracle.outputs() * oracle.matrix().cols(), vector_of(first),
+                 vector_of(second));
   const StageRule rule{step, l2, optional_input(metric, dim, "metric"), &set};
   LinearStage stage(oracle, batch);
   if (!stage.takes(set, metric.has_value())) throw py::value_error("no native stage for this domain and metric");

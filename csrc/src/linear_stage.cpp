@@ -12,11 +12,16 @@ constexpr std::int64_t kRows = 256;  // rows gathered at a time
 CoordinateProx coordinate_prox(const Domain* domain) {
   if (domain == nullptr) return {};
   switch (domain->kind()) {
-    case DomainKind::free: return {};
-    case DomainKind::box: return {CoordinateProx::box, domain->first(), domain->second(), 0.0, 0.0};
-    case DomainKind::l1: return {CoordinateProx::shrink, nullptr, nullptr, domain->first()[0], 0.0};
-    case DomainKind::elastic_net: return {CoordinateProx::shrink, nullptr, nullptr, domain->first()[0], domain->second()[0]};
-    default: throw std::invalid_argument("a stage on rows takes separable domains only");
+    case DomainKind::free:
+      return {};
+    case DomainKind::box:
+      return {CoordinateProx::box, domain->first(), domain->second(), 0.0, 0.0};
+    case DomainKind::l1:
+      return {CoordinateProx::shrink, nullptr, nullptr, domain->first()[0], 0.0};
+    case DomainKind::elastic_net:
+      return {CoordinateProx::shrink, nullptr, nullptr, domain->first()[0], domain->second()[0]};
+    default:
+      throw std::invalid_argument("a stage on rows takes separable domains only");
   }
 }
 
@@ -32,10 +37,15 @@ bool LinearStage::takes(const Domain& domain, bool metric) const {
   return domain.separable() && !(metric && oracle_.matrix().sparse());
 }
 
-void LinearStage::begin(const StageRule& rule, const Snapshot& snapshot, const double* w) {
+void LinearStage::begin(const StageRule& rule, const StagePoint& snapshot, const double* w) {
   snapshot_ = snapshot;
-  rows_->begin({.step = rule.step, .l2 = rule.l2, .metric = rule.metric, .prox = coordinate_prox(rule.domain),
-                .base = snapshot.gradient, .snapshot = snapshot.slopes != nullptr ? nullptr : snapshot.w}, w);
+  rows_->begin({.step = rule.step,
+                .l2 = rule.l2,
+                .metric = rule.metric,
+                .prox = coordinate_prox(rule.domain),
+                .base = snapshot.gradient,
+                .snapshot = snapshot.slopes != nullptr ? nullptr : snapshot.w},
+               w);
 }
 
 void LinearStage::steps(const std::int64_t* index, const double* factors, std::int64_t count, std::int64_t more,
@@ -54,8 +64,12 @@ void LinearStage::steps(const std::int64_t* index, const double* factors, std::i
       for (std::int64_t k = 0; k < rows; ++k)
         for (std::int64_t c = 0; c < outputs; ++c)
           slopes_[static_cast<std::size_t>(k * outputs + c)] = snapshot_.slopes[at[k] * outputs + c];
-    rows_->run({.index = at, .steps = rows / batch_, .batch = batch_, .more = std::min(kAhead, total + more - first - rows),
-                .labels = labels_.data(), .factors = factors != nullptr ? factors + first : nullptr,
+    rows_->run({.index = at,
+                .steps = rows / batch_,
+                .batch = batch_,
+                .more = std::min(kAhead, total + more - first - rows),
+                .labels = labels_.data(),
+                .factors = factors != nullptr ? factors + first : nullptr,
                 .slopes = snapshot_.slopes != nullptr ? slopes_.data() : nullptr});
   }
 }

@@ -1,5 +1,6 @@
-// CSR rows. A coordinate is brought up to date when a row needs it: the steps since then acted on it through their dense part
-// alone, whose iterate is a closed form (core/lazy_steps.hpp). A step costs O(entries of its rows); finish() makes up the rest.
+// CSR rows. A coordinate is brought up to date when a row needs it: the steps since then acted on it through their dense
+// part alone, whose iterate is a closed form (core/lazy_steps.hpp). A step costs O(entries of its rows); finish() makes up
+// the rest.
 //
 // What belongs to a coordinate lies together, for rows touch coordinates at random. A step takes four passes over its rows:
 // bring up to date and multiply; dense part of the step, then the rows' own; prox. Columns named twice in a row add up.
@@ -50,7 +51,10 @@ template <class T, class I>
 class CsrSteps final : public RowSteps {
  public:
   CsrSteps(CsrView<T, I> x, StepModel model)
-      : x_(x), model_(model), slope_(model), coordinates_(static_cast<std::size_t>(model.outputs * x.cols)),
+      : x_(x),
+        model_(model),
+        slope_(model),
+        coordinates_(static_cast<std::size_t>(model.outputs * x.cols)),
         bias_(static_cast<std::size_t>(model.outputs)) {}
 
   void begin(const StepRule& rule, const double* w) override {
@@ -72,9 +76,12 @@ class CsrSteps final : public RowSteps {
 
   void run(const StepRows& rows) override {
     switch (rule_.prox.kind) {
-      case CoordinateProx::box: return go(rows, BoxKind{rule_.prox.lower, rule_.prox.upper});
-      case CoordinateProx::shrink: return go(rows, shrinking());
-      case CoordinateProx::none: return go(rows, FreeKind{});
+      case CoordinateProx::box:
+        return go(rows, BoxKind{rule_.prox.lower, rule_.prox.upper});
+      case CoordinateProx::shrink:
+        return go(rows, shrinking());
+      case CoordinateProx::none:
+        return go(rows, FreeKind{});
     }
   }
 
@@ -91,9 +98,15 @@ class CsrSteps final : public RowSteps {
   // Every coordinate up to date; step numbers begin anew, so that they stay within the tables of powers.
   void make_up() {
     switch (rule_.prox.kind) {
-      case CoordinateProx::box: make_up_all(BoxKind{rule_.prox.lower, rule_.prox.upper}); break;
-      case CoordinateProx::shrink: make_up_all(shrinking()); break;
-      case CoordinateProx::none: make_up_all(FreeKind{}); break;
+      case CoordinateProx::box:
+        make_up_all(BoxKind{rule_.prox.lower, rule_.prox.upper});
+        break;
+      case CoordinateProx::shrink:
+        make_up_all(shrinking());
+        break;
+      case CoordinateProx::none:
+        make_up_all(FreeKind{});
+        break;
     }
   }
   template <class Kind>
@@ -120,8 +133,10 @@ class CsrSteps final : public RowSteps {
     const auto [first, last] = entries(i);
     const char* const values = reinterpret_cast<const char*>(x_.data + first);
     const char* const columns = reinterpret_cast<const char*>(x_.indices + first);
-    for (std::int64_t b = 0; b < (last - first) * static_cast<std::int64_t>(sizeof(T)); b += 64) LEEWARD_PREFETCH(values + b);
-    for (std::int64_t b = 0; b < (last - first) * static_cast<std::int64_t>(sizeof(I)); b += 64) LEEWARD_PREFETCH(columns + b);
+    for (std::int64_t b = 0; b < (last - first) * static_cast<std::int64_t>(sizeof(T)); b += 64)
+      LEEWARD_PREFETCH(values + b);
+    for (std::int64_t b = 0; b < (last - first) * static_cast<std::int64_t>(sizeof(I)); b += 64)
+      LEEWARD_PREFETCH(columns + b);
   }
   void fetch_coordinates(std::int64_t i) const {
     const auto [first, last] = entries(i);

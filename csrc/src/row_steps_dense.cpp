@@ -20,7 +20,9 @@ constexpr std::int64_t kRowsAhead = 3;
 struct Blocks {
   std::int64_t cols, whole, first, padded;
   explicit Blocks(std::int64_t n)
-      : cols(n), whole(n / kWide * kWide), first(n == whole ? n : std::max<std::int64_t>(n - kWide, 0)),
+      : cols(n),
+        whole(n / kWide * kWide),
+        first(n == whole ? n : std::max<std::int64_t>(n - kWide, 0)),
         padded(n == whole ? n : whole + kWide) {}
   // The column of place p of the padded layout, or -1 where it counts 0.
   std::int64_t column(std::int64_t p) const {
@@ -36,8 +38,8 @@ struct Job {
   DenseView<T> x;
   Blocks blocks;
   double* w;
-  const double* c;   // step metric g
-  const double* at;  // w~, or null
+  const double* c;     // step metric g
+  const double* at;    // w~, or null
   const double* mask;  // 16: 1 where the last block counts
   double step;
 };
@@ -209,8 +211,7 @@ struct Scratch {
 };
 
 template <class T, class Law>
-LEEWARD_INLINE void many_body(const Job<T>& job, const StepSlope& slope, const StepRows& rows, const Law* laws,
-                              Scratch s) {
+LEEWARD_INLINE void many_body(const Job<T>& job, const StepSlope& slope, const StepRows& rows, const Law* laws, Scratch s) {
   const std::int64_t width = job.blocks.padded;
   for (std::int64_t k = 0; k < rows.rows(); k += rows.batch) {
     for (std::int64_t i = 0; i < rows.batch; ++i) {
@@ -237,10 +238,14 @@ LEEWARD_INLINE void many_body(const Job<T>& job, const StepSlope& slope, const S
         const T* const x = job.x.row(rows.index[k + i]);
         const double r = s.r[i * s.outputs + c];
         const bool last = i + 1 == rows.batch;
-        if (i == 0 && last) move<true, true>(job, law, x, job.step * r, dense, w);
-        else if (i == 0) move<true, false>(job, law, x, job.step * r, dense, w);
-        else if (last) move<false, true>(job, law, x, job.step * r, dense, w);
-        else move<false, false>(job, law, x, job.step * r, dense, w);
+        if (i == 0 && last)
+          move<true, true>(job, law, x, job.step * r, dense, w);
+        else if (i == 0)
+          move<true, false>(job, law, x, job.step * r, dense, w);
+        else if (last)
+          move<false, true>(job, law, x, job.step * r, dense, w);
+        else
+          move<false, false>(job, law, x, job.step * r, dense, w);
         sum += r;
       }
       s.bias[c].move(sum);
@@ -248,13 +253,13 @@ LEEWARD_INLINE void many_body(const Job<T>& job, const StepSlope& slope, const S
   }
 }
 
-#define LEEWARD_STEPS(T, Law)                                                                                              \
-  LEEWARD_CLONES void single(const Job<T>& job, const StepSlope& slope, const StepRows& rows, Law law, Bias& bias) {       \
-    if (job.at != nullptr && rows.slopes == nullptr) return single_body<true>(job, slope, rows, law, bias);                \
-    single_body<false>(job, slope, rows, law, bias);                                                                       \
-  }                                                                                                                        \
-  LEEWARD_CLONES void many(const Job<T>& job, const StepSlope& slope, const StepRows& rows, const Law* laws, Scratch s) {   \
-    many_body(job, slope, rows, laws, s);                                                                                  \
+#define LEEWARD_STEPS(T, Law)                                                                                             \
+  LEEWARD_CLONES void single(const Job<T>& job, const StepSlope& slope, const StepRows& rows, Law law, Bias& bias) {      \
+    if (job.at != nullptr && rows.slopes == nullptr) return single_body<true>(job, slope, rows, law, bias);               \
+    single_body<false>(job, slope, rows, law, bias);                                                                      \
+  }                                                                                                                       \
+  LEEWARD_CLONES void many(const Job<T>& job, const StepSlope& slope, const StepRows& rows, const Law* laws, Scratch s) { \
+    many_body(job, slope, rows, laws, s);                                                                                 \
   }
 LEEWARD_STEPS(float, FreeLaw)
 LEEWARD_STEPS(float, MetricLaw)
@@ -310,9 +315,11 @@ class DenseSteps final : public RowSteps {
     const auto metric = [&](std::int64_t c) { return MetricLaw{a_.data() + wide(c), m_.data() + wide(c)}; };
     switch (rule_.prox.kind) {
       case CoordinateProx::box:
-        return go(job, rows, [&](std::int64_t c) { return BoxLaw{metric(c), first_.data() + wide(c), second_.data() + wide(c)}; });
+        return go(job, rows,
+                  [&](std::int64_t c) { return BoxLaw{metric(c), first_.data() + wide(c), second_.data() + wide(c)}; });
       case CoordinateProx::shrink:
-        return go(job, rows, [&](std::int64_t c) { return ShrinkLaw{metric(c), first_.data() + wide(c), second_.data() + wide(c)}; });
+        return go(job, rows,
+                  [&](std::int64_t c) { return ShrinkLaw{metric(c), first_.data() + wide(c), second_.data() + wide(c)}; });
       case CoordinateProx::none:
         if (rule_.metric != nullptr) return go(job, rows, metric);
         return go(job, rows, [&](std::int64_t) { return FreeLaw{1.0 - rule_.step * rule_.l2}; });
@@ -322,7 +329,8 @@ class DenseSteps final : public RowSteps {
   void finish(double* w) override {
     for (std::int64_t c = 0; c < model_.outputs; ++c) {
       for (std::int64_t p = 0; p < blocks_.padded; ++p)
-        if (const std::int64_t j = blocks_.column(p); j >= 0) w[c * x_.cols + j] = w_[static_cast<std::size_t>(c * blocks_.padded + p)];
+        if (const std::int64_t j = blocks_.column(p); j >= 0)
+          w[c * x_.cols + j] = w_[static_cast<std::size_t>(c * blocks_.padded + p)];
       if (model_.intercept) w[model_.outputs * x_.cols + c] = bias_[static_cast<std::size_t>(c)].w;
     }
   }
@@ -334,7 +342,8 @@ class DenseSteps final : public RowSteps {
     if (from == nullptr) return;
     for (std::int64_t c = 0; c < model_.outputs; ++c)
       for (std::int64_t p = 0; p < blocks_.padded; ++p)
-        if (const std::int64_t j = blocks_.column(p); j >= 0) to[static_cast<std::size_t>(c * blocks_.padded + p)] = from[c * x_.cols + j];
+        if (const std::int64_t j = blocks_.column(p); j >= 0)
+          to[static_cast<std::size_t>(c * blocks_.padded + p)] = from[c * x_.cols + j];
   }
 
   template <class Make>

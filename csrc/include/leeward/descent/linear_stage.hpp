@@ -3,7 +3,8 @@
 //   w <- prox(w - step (sum_i f_i (l_i'(w) - l_i'(w~)) (x_i, 1) + g + l2 w))
 //
 // over drawn rows, without a virtual call or a gradient vector a step. The estimator and update of the general loop make the
-// same iterates up to rounding; this one gathers what rows need and leaves the arithmetic to the matrix (oracle/row_steps.hpp).
+// same iterates up to rounding; this one gathers what rows need and leaves the arithmetic to the matrix
+// (oracle/row_steps.hpp).
 #pragma once
 
 #include <cstdint>
@@ -23,8 +24,9 @@ struct StageRule {
   const Domain* domain = nullptr;  // a separable one; null: free
 };
 
-// The reference point: w~ and g there (dim, without l2), and the slopes there of all samples (size, outputs) if they are kept.
-struct Snapshot {
+// The reference point: w~ and g there (dim, without l2), and the slopes there of all samples (size, outputs) if they are
+// kept.
+struct StagePoint {
   const double* w = nullptr;
   const double* gradient = nullptr;
   const double* slopes = nullptr;
@@ -41,7 +43,7 @@ class LinearStage {
   bool takes(const Domain& domain, bool metric) const;
 
   // Everything pointed to stays in place until end(). A null snapshot pointer means plain stochastic gradients.
-  void begin(const StageRule& rule, const Snapshot& snapshot, const double* w);
+  void begin(const StageRule& rule, const StagePoint& snapshot, const double* w);
   // index: steps * batch rows and `more` of the next ones; factors: f_i of each row, null for 1/batch.
   void steps(const std::int64_t* index, const double* factors, std::int64_t count, std::int64_t more, const Resources& use);
   // Writes w; false when it is not finite. A stage may end and begin again between any two calls of steps.
@@ -51,7 +53,7 @@ class LinearStage {
   const LinearOracle& oracle_;
   std::int64_t batch_;
   std::unique_ptr<RowSteps> rows_;
-  Snapshot snapshot_;
+  StagePoint snapshot_;
   std::vector<double> labels_, slopes_;
 };
 

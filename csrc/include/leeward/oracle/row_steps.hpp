@@ -26,7 +26,7 @@ struct StepModel {
 // Vectors are laid out like w: coefficients (outputs x cols), then intercepts.
 struct StepRule {
   double step = 0, l2 = 0;
-  const double* metric = nullptr;    // (dim): the step of coordinate j is step * metric[j]; null: 1
+  const double* metric = nullptr;  // (dim): the step of coordinate j is step * metric[j]; null: 1
   CoordinateProx prox;
   const double* base = nullptr;      // g (dim); null: 0
   const double* snapshot = nullptr;  // w~ (dim); read where rows come without slopes at it; null: no snapshot
@@ -36,10 +36,10 @@ struct StepRule {
 struct StepRows {
   const std::int64_t* index = nullptr;
   std::int64_t steps = 0, batch = 1;
-  std::int64_t more = 0;             // further entries of index: rows of later steps, to be fetched early
-  const double* labels = nullptr;    // one a row
-  const double* factors = nullptr;   // one a row; null: 1 / batch
-  const double* slopes = nullptr;    // s~, `outputs` a row; null: from the snapshot
+  std::int64_t more = 0;            // further entries of index: rows of later steps, to be fetched early
+  const double* labels = nullptr;   // one a row
+  const double* factors = nullptr;  // one a row; null: 1 / batch
+  const double* slopes = nullptr;   // s~, `outputs` a row; null: from the snapshot
 
   double factor(std::int64_t k) const { return factors ? factors[k] : 1.0 / static_cast<double>(batch); }
   std::int64_t rows() const { return steps * batch; }
@@ -70,14 +70,18 @@ class StepSlope {
   explicit StepSlope(const StepModel& model);
   LEEWARD_HD double scalar(double z, double y) const {
     switch (kind_) {
-      case hd::LossKind::logistic: return hd::LogisticLoss{}.slope(z, y);
+      case hd::LossKind::logistic:
+        return hd::LogisticLoss{}.slope(z, y);
       case hd::LossKind::hinge:
-      case hd::LossKind::squared_hinge: return hd::MarginLoss{clipped_}.slope(z, y);
+      case hd::LossKind::squared_hinge:
+        return hd::MarginLoss{clipped_}.slope(z, y);
       case hd::LossKind::squared:
       case hd::LossKind::huber:
       case hd::LossKind::absolute:
-      case hd::LossKind::quantile: return hd::ResidualLoss{clipped_}.slope(z, y);
-      default: return other(z, y);
+      case hd::LossKind::quantile:
+        return hd::ResidualLoss{clipped_}.slope(z, y);
+      default:
+        return other(z, y);
     }
   }
   void many(const double* z, double y, double* out) const;
