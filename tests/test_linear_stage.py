@@ -153,6 +153,21 @@ def test_rows_of_any_length_and_width(d, dtype):
 
 
 @pytest.mark.parametrize("domain", DOMAINS)
+@pytest.mark.parametrize("l2", [0.0, 0.1, 9.0])
+def test_lazy_steps_with_a_step_for_each_coordinate(domain, l2):
+    model, X, y = made("csr", d=60, l2=l2)
+    rng = np.random.default_rng(10)
+    w, snapshot, g = place(model, rng)
+    metric = rng.uniform(0.2, 3.0, model.dim)
+    index = rng.integers(0, model.size, 240 if l2 < 9 else 40)
+    for batch in (1, 4):
+        at = {"gradient": g, "snapshot": snapshot, "metric": metric}
+        wanted = stage(model, X, y, w, index, batch, 0.1, prox=prox_of(DOMAINS[domain]), **at)
+        found = run(model, w, index, batch, 0.1, domain=DOMAINS[domain], **at)
+        np.testing.assert_allclose(found, wanted, rtol=1e-10 if l2 == 9 else 0, atol=1e-12)
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
 def test_columns_named_twice_in_a_row_add_up(domain):
     rng = np.random.default_rng(6)
     indices = rng.integers(0, 6, 40 * 5).astype(np.int32)
@@ -210,5 +225,3 @@ def test_domains_that_mix_coordinates_have_no_native_stage():
     model, _, _ = made("csr")
     with pytest.raises(ValueError, match="no native stage"):
         run(model, np.zeros(model.dim), np.zeros(1, np.int64), 1, 0.1, gradient=None, domain=lw.Simplex(1.0))
-    with pytest.raises(ValueError, match="no native stage"):
-        run(model, np.zeros(model.dim), np.zeros(1, np.int64), 1, 0.1, gradient=None, metric=np.ones(model.dim))

@@ -40,8 +40,8 @@ py::array_t<double> stage_steps(const LinearOracle& oracle, const Doubles& w, co
     set = Domain(static_cast<DomainKind>(kind), oracle.outputs() * oracle.matrix().cols(), vector_of(first),
                  vector_of(second));
   const StageRule rule{step, l2, optional_input(metric, dim, "metric"), &set};
-  LinearStage stage(oracle, batch);
-  if (!stage.takes(set, metric.has_value())) throw py::value_error("no native stage for this domain and metric");
+  LinearStage stage(oracle);
+  if (!LinearStage::takes(set)) throw py::value_error("no native stage for this domain");
   py::array_t<double> out(dim, input(w, dim, "w"));
   double* const to = out.mutable_data();
   const std::int64_t stretch = cut > 0 ? cut : rows / batch;
@@ -50,7 +50,7 @@ py::array_t<double> stage_steps(const LinearOracle& oracle, const Doubles& w, co
   for (std::int64_t k = 0; k * batch < rows; k += stretch) {
     const std::int64_t now = std::min(stretch, rows / batch - k);
     stage.begin(rule, at, to);
-    stage.steps(index.data() + k * batch, f != nullptr ? f + k * batch : nullptr, now, rows - (k + now) * batch, use);
+    stage.steps(index.data() + k * batch, f != nullptr ? f + k * batch : nullptr, now, batch, rows - (k + now) * batch, use);
     stage.end(to);
   }
   return out;

@@ -109,7 +109,6 @@ class CsrMatrix final : public LinearMatrix {
     return -1;
   }
   std::unique_ptr<RowSteps> steps(StepModel model) const override { return make_csr_steps(x_, model); }
-  bool sparse() const override { return true; }
 
  private:
   CsrView<T, I> x_;

@@ -209,7 +209,6 @@ class DenseMatrix final : public LinearMatrix {
     return first_bad_kernel(x_.row(i), x_.cols, static_cast<T>(limit < largest ? limit : largest));
   }
   std::unique_ptr<RowSteps> steps(StepModel model) const override { return make_dense_steps(x_, model); }
-  bool sparse() const override { return false; }
   std::int64_t stretch() const override { return mapped_ ? std::max<std::int64_t>(1, kStretch / row_bytes()) : 0; }
   void fetch(std::int64_t first, std::int64_t count) const override {
     if (mapped_) fetch_pages(x_.row(first), bytes(count));

@@ -27,14 +27,9 @@ CoordinateProx coordinate_prox(const Domain* domain) {
 
 }  // namespace
 
-LinearStage::LinearStage(const LinearOracle& oracle, std::int64_t batch) : oracle_(oracle), batch_(batch) {
-  if (batch < 1) throw std::invalid_argument("batch must be at least 1");
+LinearStage::LinearStage(const LinearOracle& oracle) : oracle_(oracle) {
   const LinearSettings& s = oracle.settings();
   rows_ = oracle.matrix().steps({.loss = s.loss, .outputs = s.outputs, .intercept = s.intercept});
-}
-
-bool LinearStage::takes(const Domain& domain, bool metric) const {
-  return domain.separable() && !(metric && oracle_.matrix().sparse());
 }
 
 void LinearStage::begin(const StageRule& rule, const StagePoint& snapshot, const double* w) {
@@ -48,10 +43,10 @@ void LinearStage::begin(const StageRule& rule, const StagePoint& snapshot, const
                w);
 }
 
-void LinearStage::steps(const std::int64_t* index, const double* factors, std::int64_t count, std::int64_t more,
-                        const Resources& use) {
-  const std::int64_t outputs = oracle_.outputs(), total = count * batch_;
-  const std::int64_t block = std::max<std::int64_t>(1, kRows / batch_) * batch_;
+void LinearStage::steps(const std::int64_t* index, const double* factors, std::int64_t count, std::int64_t batch,
+                        std::int64_t more, const Resources& use) {
+  const std::int64_t outputs = oracle_.outputs(), total = count * batch;
+  const std::int64_t block = std::max<std::int64_t>(1, kRows / batch) * batch;
   labels_.resize(static_cast<std::size_t>(block));
   if (snapshot_.slopes != nullptr) slopes_.resize(static_cast<std::size_t>(block * outputs));
   const double* const labels = oracle_.settings().labels;
@@ -65,8 +60,8 @@ void LinearStage::steps(const std::int64_t* index, const double* factors, std::i
         for (std::int64_t c = 0; c < outputs; ++c)
           slopes_[static_cast<std::size_t>(k * outputs + c)] = snapshot_.slopes[at[k] * outputs + c];
     rows_->run({.index = at,
-                .steps = rows / batch_,
-                .batch = batch_,
+                .steps = rows / batch,
+                .batch = batch,
                 .more = std::min(kAhead, total + more - first - rows),
                 .labels = labels_.data(),
                 .factors = factors != nullptr ? factors + first : nullptr,

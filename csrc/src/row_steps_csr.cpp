@@ -23,6 +23,12 @@ struct alignas(32) Coordinate {
   std::int64_t due;
 };
 
+// Of a coordinate with a metric of its own: the powers of its decay, and step metric / (1 + step metric l2 of the prox).
+struct alignas(32) Scale {
+  OwnPower powers;
+  double step;
+};
+
 // Where a coordinate's recursion comes from, by its kind of prox.
 struct FreeKind {
   static constexpr bool kProx = false;
@@ -38,9 +44,12 @@ struct BoxKind {
 // Everything divided by 1 + step l2 of the prox.
 struct ShrinkKind {
   static constexpr bool kProx = true;
-  double t;
-  LazyShrink of(const Coordinate& x, std::int64_t) const { return {x.c, t}; }
-  double prox(double v, std::int64_t) const { return shrink(v, t); }
+  double t;             // of all coordinates, or
+  const Scale* scales;  // where not null,
+  double l1;            // step l1 of each
+  double threshold(std::int64_t j) const { return scales ? scales[j].step * l1 : t; }
+  LazyShrink of(const Coordinate& x, std::int64_t j) const { return {x.c, threshold(j)}; }
+  double prox(double v, std::int64_t j) const { return shrink(v, threshold(j)); }
 };
 
 struct Bias {
@@ -58,19 +67,28 @@ class CsrSteps final : public RowSteps {
         bias_(static_cast<std::size_t>(model.outputs)) {}
 
   void begin(const StepRule& rule, const double* w) override {
-    if (rule.metric != nullptr) throw std::invalid_argument("steps on CSR rows take no metric");
     rule_ = rule;
-    divisor_ = rule.prox.kind == CoordinateProx::shrink ? 1.0 + rule.step * rule.prox.l2 : 1.0;
-    scale_ = rule.step / divisor_;
-    powers_.set((1.0 - rule.step * rule.l2) / divisor_);
+    const double l2 = rule.prox.kind == CoordinateProx::shrink ? rule.prox.l2 : 0.0;
+    const double divisor = 1.0 + rule.step * l2;
+    scale_ = rule.step / divisor;
+    powers_.set((1.0 - rule.step * rule.l2) / divisor);
     done_ = 0;
+    if (rule.metric != nullptr) {
+      scales_.resize(coordinates_.size());
+      for (std::size_t j = 0; j < scales_.size(); ++j) {
+        const double step = rule.step * rule.metric[j], own = 1.0 + step * l2;
+        scales_[j] = {OwnPower::of(step * (rule.l2 + l2) / own), step / own};
+      }
+    }
     for (std::size_t j = 0; j < coordinates_.size(); ++j)
-      coordinates_[j] = {w[j], rule.base ? scale_ * rule.base[j] : 0.0, rule.snapshot ? rule.snapshot[j] : 0.0, 0};
+      coordinates_[j] = {w[j], rule.base ? (rule.metric ? scales_[j].step : scale_) * rule.base[j] : 0.0,
+                         rule.snapshot ? rule.snapshot[j] : 0.0, 0};
     for (std::size_t c = 0; c < bias_.size(); ++c) {
       bias_[c] = Bias{};
       if (!model_.intercept) continue;
       const std::size_t j = coordinates_.size() + c;
-      bias_[c] = {w[j], rule.snapshot ? rule.snapshot[j] : 0.0, rule.base ? rule.step * rule.base[j] : 0.0, rule.step};
+      const double step = rule.metric ? rule.step * rule.metric[j] : rule.step;
+      bias_[c] = {w[j], rule.snapshot ? rule.snapshot[j] : 0.0, rule.base ? step * rule.base[j] : 0.0, step};
     }
   }
 
@@ -93,7 +111,7 @@ class CsrSteps final : public RowSteps {
   }
 
  private:
-  ShrinkKind shrinking() const { return {scale_ * rule_.prox.l1}; }
+  ShrinkKind shrinking() const { return {scale_ * rule_.prox.l1, rule_.metric ? scales_.data() : nullptr, rule_.prox.l1}; }
 
   // Every coordinate up to date; step numbers begin anew, so that they stay within the tables of powers.
   void make_up() {
@@ -121,7 +139,8 @@ class CsrSteps final : public RowSteps {
   template <class Kind>
   LEEWARD_INLINE void bring(Coordinate& x, const Kind& kind, std::int64_t j, std::int64_t to) const {
     if (x.due == to) return;
-    x.w = kind.of(x, j).advance(powers_, x.w, to - x.due);
+    x.w = rule_.metric ? kind.of(x, j).advance(scales_[static_cast<std::size_t>(j)].powers, x.w, to - x.due)
+                       : kind.of(x, j).advance(powers_, x.w, to - x.due);
     x.due = to;
   }
 
@@ -141,7 +160,10 @@ class CsrSteps final : public RowSteps {
   void fetch_coordinates(std::int64_t i) const {
     const auto [first, last] = entries(i);
     for (std::int64_t e = first; e < last; ++e)
-      for (std::int64_t c = 0; c < model_.outputs; ++c) LEEWARD_PREFETCH(output(c) + x_.indices[e]);
+      for (std::int64_t c = 0; c < model_.outputs; ++c) {
+        LEEWARD_PREFETCH(output(c) + x_.indices[e]);
+        if (rule_.metric) LEEWARD_PREFETCH(scales_.data() + c * x_.cols + x_.indices[e]);
+      }
   }
 
   // z = x_i . w for one output, its coordinates brought up to date, and x_i . w~ where kTwo.
@@ -165,14 +187,15 @@ class CsrSteps final : public RowSteps {
     const auto [first, last] = entries(i);
     Coordinate* const at = output(c);
     const std::int64_t mark = Kind::kProx ? -2 - done_ : done_ + 1;
-    const double a = powers_.base(), scaled = scale_ * r;
+    const Scale* const scales = rule_.metric ? scales_.data() + c * x_.cols : nullptr;
     for (std::int64_t e = first; e < last; ++e) {
       Coordinate& x = at[x_.indices[e]];
+      const Scale* const own = scales ? scales + x_.indices[e] : nullptr;
       if (x.due != mark) {
-        x.w = a * x.w - x.c;
+        x.w = (own ? own->powers.a : powers_.base()) * x.w - x.c;
         x.due = mark;
       }
-      x.w -= scaled * static_cast<double>(x_.data[e]);
+      x.w -= (own ? own->step : scale_) * r * static_cast<double>(x_.data[e]);
     }
   }
   template <class Kind>
@@ -245,9 +268,10 @@ class CsrSteps final : public RowSteps {
   StepSlope slope_;
   StepRule rule_;
   PowerTable powers_;
-  double divisor_ = 1, scale_ = 0;
+  double scale_ = 0;  // step / (1 + step l2 of the prox)
   std::int64_t done_ = 0;
   std::vector<Coordinate> coordinates_;
+  std::vector<Scale> scales_;  // with a metric
   std::vector<Bias> bias_;
   std::vector<double> numbers_;
 };

@@ -14,6 +14,8 @@
 #include <limits>
 #include <vector>
 
+#include "leeward/hd/real_math.hpp"
+
 namespace leeward {
 
 // The prox of a step on each coefficient: clipping to [lower, upper], or that of l1 |w| + (l2/2) w^2.
@@ -66,11 +68,41 @@ class PowerTable {
   std::vector<Power> low_, high_;
 };
 
+// The same where each coordinate has an a of its own, given by 1 - a: a^m = exp(m log a).
+struct OwnPower {
+  double a = 1, log = 0, inverse = 0;  // inverse: 1 / (1 - a), 0 for a = 1
+
+  static OwnPower of(double less_than_1) {
+    return {1.0 - less_than_1, less_than_1 < 1.0 ? hd::log1p(-less_than_1) : 0.0,
+            less_than_1 != 0.0 ? 1.0 / less_than_1 : 0.0};
+  }
+  double base() const { return a; }
+  Power at(std::int64_t m) const {
+    const auto steps = static_cast<double>(m);
+    if (inverse == 0.0) return {1.0, steps};
+    if (!(a > 0.0)) return by_squares(m);
+    const double e = hd::expm1(steps * log);
+    return {1.0 + e, -e * inverse};
+  }
+
+ private:
+  // For a <= 0, where there is no logarithm; (1 - a^m) / (1 - a) is then free of cancellation.
+  Power by_squares(std::int64_t m) const {
+    double power = 1.0, factor = a;
+    for (; m > 0; m /= 2) {
+      if (m % 2 == 1) power *= factor;
+      factor *= factor;
+    }
+    return {power, (1.0 - power) * inverse};
+  }
+};
+
 // One coordinate's recursion w <- prox(a w - c); bounds for box, t for shrink.
 struct LazyFree {
   double c;
   double step(double a, double w) const { return a * w - c; }
-  double advance(const PowerTable& powers, double w, std::int64_t m) const {
+  template <class Powers>
+  double advance(const Powers& powers, double w, std::int64_t m) const {
     const Power p = powers.at(m);
     return p.power * w - c * p.sum;
   }
@@ -79,7 +111,8 @@ struct LazyFree {
 struct LazyBox {
   double c, lower, upper;
   double step(double a, double w) const { return std::min(std::max(a * w - c, lower), upper); }
-  double advance(const PowerTable& powers, double w, std::int64_t m) const {
+  template <class Powers>
+  double advance(const Powers& powers, double w, std::int64_t m) const {
     const double a = powers.base();
     w = step(a, w);  // inside from here on
     if (!(a >= 0.0)) {
@@ -94,7 +127,8 @@ struct LazyBox {
 struct LazyShrink {
   double c, t;
   double step(double a, double w) const { return shrink(a * w - c, t); }
-  double advance(const PowerTable& powers, double w, std::int64_t m) const {
+  template <class Powers>
+  double advance(const Powers& powers, double w, std::int64_t m) const {
     const double a = powers.base();
     if (!(a > 0.0)) {
       for (std::int64_t k = 0; k < m; ++k) w = step(a, w);
@@ -124,7 +158,8 @@ struct LazyShrink {
 
  private:
   // The largest k <= m for which k steps keep the sign.
-  static std::int64_t lasts(const PowerTable& powers, double w, double sign, double drift, std::int64_t m) {
+  template <class Powers>
+  static std::int64_t lasts(const Powers& powers, double w, double sign, double drift, std::int64_t m) {
     const auto keeps = [&](std::int64_t k) {
       const Power p = powers.at(k);
       return sign * (p.power * w - drift * p.sum) > 0.0;

@@ -20,7 +20,7 @@ namespace leeward {
 // What stays the same from stage to stage or within one.
 struct StageRule {
   double step = 0, l2 = 0;
-  const double* metric = nullptr;  // (dim), dense rows only
+  const double* metric = nullptr;  // (dim)
   const Domain* domain = nullptr;  // a separable one; null: free
 };
 
@@ -37,21 +37,21 @@ class LinearStage {
   static constexpr std::int64_t kAhead = 8;  // rows beyond those of a call that are worth knowing
 
   // The oracle outlives the stage.
-  LinearStage(const LinearOracle& oracle, std::int64_t batch);
+  explicit LinearStage(const LinearOracle& oracle);
 
-  // Whether this domain, and a metric, can be taken along.
-  bool takes(const Domain& domain, bool metric) const;
+  // Whether this domain can be taken along.
+  static bool takes(const Domain& domain) { return domain.separable(); }
 
   // Everything pointed to stays in place until end(). A null snapshot pointer means plain stochastic gradients.
   void begin(const StageRule& rule, const StagePoint& snapshot, const double* w);
-  // index: steps * batch rows and `more` of the next ones; factors: f_i of each row, null for 1/batch.
-  void steps(const std::int64_t* index, const double* factors, std::int64_t count, std::int64_t more, const Resources& use);
+  // `count` steps of `batch` rows each, and `more` of the next rows; factors: f_i of each row, null for 1/batch.
+  void steps(const std::int64_t* index, const double* factors, std::int64_t count, std::int64_t batch, std::int64_t more,
+             const Resources& use);
   // Writes w; false when it is not finite. A stage may end and begin again between any two calls of steps.
   bool end(double* w);
 
  private:
   const LinearOracle& oracle_;
-  std::int64_t batch_;
   std::unique_ptr<RowSteps> rows_;
   StagePoint snapshot_;
   std::vector<double> labels_, slopes_;

@@ -36,7 +36,6 @@ class LinearMatrix {
   virtual std::int64_t first_bad(std::int64_t i, double limit) const = 0;
   // The inner loop of stochastic methods on these rows, which must outlive it.
   virtual std::unique_ptr<RowSteps> steps(StepModel model) const = 0;
-  virtual bool sparse() const = 0;
 
   // For rows that lie in a mapped file (see core/pages.hpp): the rows of a stretch, 0 for a matrix in memory.
   virtual std::int64_t stretch() const { return 0; }
