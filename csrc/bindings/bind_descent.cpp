@@ -13,6 +13,7 @@
 #include "leeward/descent/adagrad.hpp"
 #include "leeward/descent/amsgrad.hpp"
 #include "leeward/descent/driver.hpp"
+#include "leeward/descent/linear_loop.hpp"
 #include "leeward/descent/sgd.hpp"
 
 namespace leeward::python {
@@ -46,11 +47,24 @@ std::unique_ptr<Update> make_update(const UpdateSpec& spec, const std::vector<do
   throw py::value_error("unknown update " + name);
 }
 
+// The native inner loop where there is one: plain, constant steps on snapshot differences of a linear model.
+std::unique_ptr<InnerLoop> inner_loop(const std::shared_ptr<Estimator>& estimator, const UpdateSpec& update,
+                                      const DescentSettings& settings, const Domain& domain) {
+  const auto& [name, numbers] = update;
+  const bool plain = name == "heavy_ball" && (numbers.empty() || numbers[0] == 0.0);
+  if (!plain || settings.schedule.halves != 0 || settings.averaging != Averaging::last) return nullptr;
+  auto snapshot = std::dynamic_pointer_cast<SnapshotDifference>(estimator);
+  const auto* const oracle = snapshot ? dynamic_cast<const LinearOracle*>(&snapshot->mean().oracle()) : nullptr;
+  const bool known = oracle != nullptr && settings.penalised == oracle->outputs() * oracle->matrix().cols();
+  if (!known || !LinearStage::takes(domain)) return nullptr;
+  return std::make_unique<LinearLoop>(std::move(snapshot), *oracle);
+}
+
 std::unique_ptr<Descent> make_descent(std::shared_ptr<Estimator> estimator, const UpdateSpec& update, const Doubles& start,
                                       const std::tuple<int, Doubles, Doubles>& domain,
                                       const std::tuple<double, int, double>& schedule, int averaging,
                                       const std::tuple<int, std::uint64_t>& output, double l2, std::int64_t penalised,
-                                      const std::optional<Doubles>& metric) {
+                                      const std::optional<Doubles>& metric, bool fused) {
   const auto& [kind, first, second] = domain;
   DescentSettings settings{.schedule = {.step = std::get<0>(schedule), .halves = std::get<1>(schedule), .period = std::get<2>(schedule)},
                            .averaging = static_cast<Averaging>(averaging),
@@ -61,8 +75,11 @@ std::unique_ptr<Descent> make_descent(std::shared_ptr<Estimator> estimator, cons
                            .metric = metric ? vector_of(*metric) : std::vector<double>{}};
   Domain set;
   if (kind != 0) set = Domain(static_cast<DomainKind>(kind), penalised, vector_of(first), vector_of(second));
-  return std::make_unique<Descent>(std::move(estimator), make_update(update, vector_of(start)), std::move(set),
-                                   std::move(settings));
+  auto loop = fused ? inner_loop(estimator, update, settings, set) : nullptr;
+  auto descent = std::make_unique<Descent>(std::move(estimator), make_update(update, vector_of(start)), std::move(set),
+                                           std::move(settings));
+  descent->set_inner_loop(std::move(loop));
+  return descent;
 }
 
 bool advance(Descent& descent, std::int64_t steps, double seconds, int threads, std::int64_t evaluations) {
@@ -125,7 +142,8 @@ void bind_descent(py::module_& m) {
 
   py::class_<Descent>(m, "Descent")
       .def(py::init(&make_descent), arg("estimator"), arg("update"), arg("start"), arg("domain"), arg("schedule"),
-           arg("averaging"), arg("output"), arg("l2"), arg("penalised"), arg("metric").none(true), py::keep_alive<1, 2>())
+           arg("averaging"), arg("output"), arg("l2"), arg("penalised"), arg("metric").none(true), arg("fused") = true,
+           py::keep_alive<1, 2>())
       .def("advance", &advance, arg("steps"), arg("seconds"), arg("threads") = 0,
            arg("evaluations") = std::numeric_limits<std::int64_t>::max())
       .def_property_readonly("steps", &Descent::steps)

@@ -91,6 +91,27 @@ void ComponentMean::draw_slice(std::int64_t j, std::int64_t k, const Stage& stag
   take(order_.data() + first, size, static_cast<double>(count()) / static_cast<double>(size));
 }
 
+void ComponentMean::draw_steps(std::int64_t j, std::int64_t k, std::uint64_t t, const Stage& stage, std::int64_t steps,
+                               bool slices, std::int64_t* index, double* weights) {
+  if (!slices && stage.inner == 1 && !unequal_) {
+    const Stream stream(seed_, Purpose::batch, static_cast<std::uint64_t>(j));
+    sample_with_replacement(stream, count(), k, steps, index);
+    for (std::int64_t i = 0; i < steps; ++i) {
+      index[i] = population_.sample(index[i]);
+      weights[i] = each_ * static_cast<double>(count());
+    }
+    return;
+  }
+  for (std::int64_t i = 0; i < steps; ++i) {
+    if (slices)
+      draw_slice(j, k + i, stage);
+    else
+      draw_inner(j, k + i, t + static_cast<std::uint64_t>(i), stage.inner);
+    index = std::copy(index_.begin(), index_.begin() + size_, index);
+    weights = std::copy(weights_.begin(), weights_.begin() + size_, weights);
+  }
+}
+
 void ComponentMean::at(const double* w, double* out, Resources& use) const {
   oracle_->gradient(w, batch(), weights_.data(), out, use);
 }

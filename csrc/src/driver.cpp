@@ -24,7 +24,6 @@ class Pace {
     left_ = every_;
     return true;
   }
-  std::int64_t turns() const { return left_; }
   void skip(std::int64_t turns) { left_ -= turns; }
 
  private:
@@ -67,7 +66,7 @@ bool Descent::advance(std::int64_t steps, double seconds, Resources& use, std::i
   use.poll();
   while (t_ < last) {
     const std::int64_t from = t_;
-    const bool fine = inner_loop_ != nullptr ? stretch(std::min(last - t_, pace.turns()), evaluations - spent(), use) : step(use);
+    const bool fine = inner_loop_ != nullptr ? stretch(last - t_, evaluations - spent(), use) : step(use);
     if (!fine) return false;
     if (spent() >= evaluations) break;
     pace.skip(t_ - from - 1);

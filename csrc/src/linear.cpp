@@ -1,5 +1,6 @@
 #include "leeward/oracle/linear.hpp"
 
+#include <atomic>
 #include <utility>
 
 #include "leeward/core/lanes.hpp"
@@ -225,12 +226,15 @@ void LinearOracle::curvatures(const double* w, Batch batch, double* out, Resourc
       [](const hd::LossSpec& loss, LossInputs in, double* to, double*) { loss_curvatures(loss, in, to); }, out, use);
 }
 
-// Samples of weight 0 are left out, so that a gradient of CVaR reads the rows of the tail only.
+// Samples of weight 0 are left out, so that a gradient of CVaR reads the rows of the tail only. Where there are none, the
+// scores of a full batch are kept.
 void LinearOracle::gradient(const double* w, Batch batch, const double* weights, double* out, Resources& use) const {
   const ScoreMemo::Hold memo(batch.index == nullptr ? settings_.memo : nullptr);
   const double* const known = memo.find(w, dim());
   const double* const slopes = memo.find_slopes(w, dim(), settings_.loss, settings_.labels);
   const std::int64_t outs = outputs();
+  double* const fresh = known == nullptr ? memo.begin(batch.size * outs) : nullptr;
+  std::atomic<bool> whole{fresh != nullptr};
   sum_weighted(
       *matrix_, outs, settings_.intercept, batch,
       [&](std::int64_t first, std::int64_t count, const Scratch& s) {
@@ -241,9 +245,13 @@ void LinearOracle::gradient(const double* w, Batch batch, const double* weights,
         }
         const std::int64_t kept = chosen.rows.count;
         const double* z = s.z;
-        if (known == nullptr)
-          scores_of_rows(*matrix_, w, outs, settings_.intercept, chosen.rows, s.z);
-        else if (chosen.rows.index == nullptr)
+        if (known == nullptr) {
+          const bool keep = fresh != nullptr && chosen.rows.index == nullptr;
+          if (!keep) whole.store(false, std::memory_order_relaxed);
+          double* const to = keep ? fresh + first * outs : s.z;
+          scores_of_rows(*matrix_, w, outs, settings_.intercept, chosen.rows, to);
+          z = to;
+        } else if (chosen.rows.index == nullptr)
           z = known + first * outs;
         else
           for (std::int64_t k = 0; k < kept; ++k)
@@ -252,6 +260,7 @@ void LinearOracle::gradient(const double* w, Batch batch, const double* weights,
         return WeightedRows{chosen.rows, s.r};
       },
       out, use);
+  if (whole.load()) memo.commit(w, dim());
 }
 
 void LinearOracle::adjoint(const double* v, double* out, Resources& use) const {

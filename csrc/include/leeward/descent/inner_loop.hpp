@@ -35,6 +35,7 @@ class InnerLoop {
   virtual ~InnerLoop() = default;
   // Starts a stage at w where none has steps left; the cost, and the share of w where stages ended without a step.
   virtual Estimate begin(const double* w, Resources& use) = 0;
+  // Makes at least one step, and comes back about every millisecond, after a number of steps that does not follow from the time.
   // An exception (of the monitor) leaves the state after the last complete step.
   virtual StretchDone run(const Stretch& stretch, Resources& use) = 0;
 };

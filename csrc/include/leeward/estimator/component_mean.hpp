@@ -33,6 +33,9 @@ class ComponentMean {
   void draw_batch(std::int64_t j, std::int64_t batch);
   void draw_inner(std::int64_t j, std::int64_t k, std::uint64_t t, std::int64_t inner);
   void draw_slice(std::int64_t j, std::int64_t k, const Stage& stage);
+  // Many at once: the samples and weights of `steps` mini-batches (slices) from inner step k of stage j, step t of the run, on.
+  void draw_steps(std::int64_t j, std::int64_t k, std::uint64_t t, const Stage& stage, std::int64_t steps, bool slices,
+                  std::int64_t* index, double* weights);
 
   // The last drawn batch or mini-batch: sample numbers (null: all in order) and weights.
   Batch batch() const { return {everyone_ ? nullptr : index_.data(), size_}; }

@@ -1,0 +1,73 @@
+#include "leeward/descent/linear_loop.hpp"
+
+#include <algorithm>
+
+namespace leeward {
+namespace {
+
+constexpr std::int64_t kWork = std::int64_t{1} << 18;  // entries of rows between two stops, and
+constexpr std::int64_t kDense = 8;                     // at least so many for each coordinate, all of which a stop touches
+
+// Inner steps from one stop to the next.
+std::int64_t steps_between(const LinearOracle& oracle, std::int64_t batch) {
+  const LinearMatrix& x = oracle.matrix();
+  const std::int64_t row = 1 + x.entries() / std::max<std::int64_t>(x.rows(), 1);
+  return std::max<std::int64_t>(1, std::max(kWork, kDense * x.cols()) / (row * batch));
+}
+
+}  // namespace
+
+LinearLoop::LinearLoop(std::shared_ptr<SnapshotDifference> estimator, const LinearOracle& oracle)
+    : estimator_(std::move(estimator)), oracle_(oracle), stage_(oracle), moved_(static_cast<std::size_t>(oracle.dim())) {}
+
+Estimate LinearLoop::begin(const double* w, Resources& use) {
+  estimator_->begin(w, use);
+  return estimator_->owed();
+}
+
+const double* LinearLoop::kept_slopes(Resources& use) {
+  const std::int64_t n = oracle_.size();
+  if (estimator_->stage().batch < n) return nullptr;
+  const double* const at = estimator_->reference();
+  if (!std::equal(slopes_at_.begin(), slopes_at_.end(), at, at + oracle_.dim())) {
+    slopes_.resize(static_cast<std::size_t>(n * oracle_.outputs()));
+    slopes_at_.clear();
+    oracle_.slopes(at, {nullptr, n}, slopes_.data(), use);
+    slopes_at_.assign(at, at + oracle_.dim());
+  }
+  return slopes_.data();
+}
+
+StretchDone LinearLoop::run(const Stretch& stretch, Resources& use) {
+  SnapshotDifference& e = *estimator_;
+  const Stage stage = e.stage();
+  const bool slices = e.stages().slices();
+  const std::int64_t between = steps_between(oracle_, stage.inner);
+  const std::int64_t payable = std::max<std::int64_t>(1, (stretch.evaluations + 2 * stage.inner - 1) / (2 * stage.inner));
+  std::int64_t steps = std::min({stretch.most, e.left(), between - e.done() % between, payable}), batch = stage.inner;
+  if (slices && e.done() + steps == stage.length && stage.batch % batch != 0) {  // the last slice is shorter
+    if (steps > 1)
+      --steps;
+    else
+      batch = stage.batch % batch;
+  }
+  index_.resize(static_cast<std::size_t>(steps * batch));
+  weights_.resize(index_.size());
+  e.mean().draw_steps(e.number(), e.done(), stretch.first, stage, steps, slices, index_.data(), weights_.data());
+  stage_.begin({.step = stretch.step * stage.scale, .l2 = stretch.l2, .metric = stretch.metric, .domain = stretch.domain},
+               {.w = e.reference(), .gradient = e.gradient(), .slopes = kept_slopes(use)}, stretch.w);
+  stage_.steps(index_.data(), weights_.data(), steps, batch, 0, use);
+  StretchDone done;
+  if (!stage_.end(moved_.data())) {
+    done.estimate.gradients = 2 * steps * batch;
+    done.estimate.samples = steps * batch;
+    done.estimate.finite = false;
+    return done;
+  }
+  std::copy(moved_.begin(), moved_.end(), stretch.w);
+  done.steps = steps;
+  done.estimate = e.advance(steps, steps * batch);
+  return done;
+}
+
+}  // namespace leeward
