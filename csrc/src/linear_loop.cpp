@@ -43,7 +43,7 @@ StretchDone LinearLoop::run(const Stretch& stretch, Resources& use) {
   const Stage stage = e.stage();
   const bool slices = e.stages().slices();
   const std::int64_t between = steps_between(oracle_, stage.inner);
-  const std::int64_t payable = std::max<std::int64_t>(1, (stretch.evaluations + 2 * stage.inner - 1) / (2 * stage.inner));
+  const std::int64_t payable = std::max<std::int64_t>(0, stretch.evaluations - 1) / (2 * stage.inner) + 1;
   std::int64_t steps = std::min({stretch.most, e.left(), between - e.done() % between, payable}), batch = stage.inner;
   if (slices && e.done() + steps == stage.length && stage.batch % batch != 0) {  // the last slice is shorter
     if (steps > 1)
