@@ -45,6 +45,8 @@ def test_functions_are_called_once_a_batch_with_read_only_arrays_that_are_kept()
         for argument in (w, index):
             with pytest.raises(ValueError, match="read-only"):
                 argument[0] = 1
+            with pytest.raises(ValueError, match="WRITEABLE"):
+                argument.flags.writeable = True
         assert (w.dtype, index.dtype) == (np.float64, np.int64)
         return losses(w, index)
 
@@ -101,6 +103,10 @@ def nan_at(sample):
         (lambda w, i: None, "got an array of dtype object"),
         (lambda w, i: losses(w, i) + 0j, "got an array of dtype complex128"),
         (lambda w, i: ["a"] * 3, "got an array of dtype <U1"),
+        (lambda w, i: np.array([1, 2, 3], "M8[s]"), "got an array of dtype datetime64[s]"),
+        (lambda w, i: np.array([1, 2, 3], "m8[s]"), "got an array of dtype timedelta64[s]"),
+        (lambda w, i: np.ma.array(losses(w, i), mask=[0, 1, 0]), "got a masked array: fill or drop the masked entries"),
+        (lambda w, i: np.ma.array(losses(w, i)), "got a masked array: fill or drop the masked entries"),
         (nan_at(17), "must return finite numbers, got nan for sample 17 (entry 1 of the batch)"),
         (lambda w, i: losses(w, i) + np.inf, "must return finite numbers, got inf for sample 4 (entry 0 of the batch)"),
     ],
@@ -113,6 +119,7 @@ def test_wrong_losses_are_refused_with_sample_numbers(function, words):
 @pytest.mark.parametrize(
     ("function", "words"),
     [
+        (lambda w, q, i: np.ma.array(gradient(w, q, i), mask=[1, 0, 0]), "got a masked array"),
         (
             lambda w, q, i: gradient(w, q, i)[:2],
             "must return an array of shape (3,), the sum of weights[k] times the gradient of loss index[k]; got shape (2,)",
@@ -129,10 +136,51 @@ def test_wrong_gradients_are_refused_with_sample_numbers(function, words):
         made(gradient=function).gradient(np.ones(3), np.ones(7), [4, 17, 9, 1, 2, 3, 5])
 
 
-def test_numbers_of_any_real_kind_are_taken():
-    oracle = made(losses=lambda w, i: [int(k) for k in i], gradient=lambda w, q, i: np.float32([1, 2, 3]))
-    np.testing.assert_array_equal(oracle.losses(np.zeros(3), [2, 9]), [2.0, 9.0])
+@pytest.mark.parametrize(
+    "returned",
+    [
+        [1, 2, 3],
+        (1.0, 2.0, 3.0),
+        np.float32([1, 2, 3]),
+        np.float16([1, 2, 3]),
+        np.longdouble([1, 2, 3]),
+        np.array([1, 2, 3], ">f8"),
+        np.array([1, 2, 3], np.uint8),
+        np.array([3.0, 2.0, 1.0])[::-1],
+        np.array([1.0, 0.0, 2.0, 0.0, 3.0])[::2],
+        np.frombuffer(b"x" + np.arange(1.0, 4.0).tobytes(), offset=1),
+        np.arange(1.0, 4.0).view(np.recarray),
+    ],
+    ids=lambda r: f"{type(r).__name__} {getattr(r, 'dtype', '')} {getattr(r, 'strides', '')}",
+)
+def test_numbers_of_any_real_kind_and_layout_are_taken(returned):
+    oracle = made(losses=lambda w, i: returned, gradient=lambda w, q, i: returned)
+    np.testing.assert_array_equal(oracle.losses(np.zeros(3), [2, 9, 4]), [1.0, 2.0, 3.0])
     np.testing.assert_array_equal(oracle.gradient(np.zeros(3), [1.0], [0]), [1.0, 2.0, 3.0])
+
+
+def test_one_nan_is_found_wherever_it_stands():
+    for count in (1, 15, 16, 17, 40):
+        for k in range(count):
+            bad = np.zeros(count)
+            bad[k] = np.nan
+            with pytest.raises(lw.OracleError, match=rf"got nan for sample {39 - k} \(entry {k} of the batch\)"):
+                made(losses=lambda w, i, bad=bad: bad).losses(np.zeros(3), np.arange(39, 39 - count, -1))
+
+
+def test_batches_of_the_last_few_sizes_keep_their_arrays():
+    seen = {}
+
+    def spy(w, q, index):
+        same = seen.setdefault(index.size, (q, index))
+        assert same[0] is q
+        assert same[1] is index
+        return gradient(w, q, index)
+
+    oracle = made(gradient=spy)
+    for size in [4, 32, 4, 40, 1, 32, 4, 1]:
+        index, q = np.arange(size), np.linspace(0, 1, size)
+        np.testing.assert_array_equal(oracle.gradient(np.ones(3), q, index), gradient(np.ones(3), q, index))
 
 
 @pytest.mark.parametrize(

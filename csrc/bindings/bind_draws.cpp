@@ -63,6 +63,20 @@ py::array_t<std::int64_t> below(std::uint64_t seed, std::int64_t purpose, std::u
                              });
 }
 
+// out[k, j] = draw first + j of the stream of sample number index[k], uniform in (0, 1) or standard normal.
+void of_samples(std::uint64_t seed, const Integers& index, std::int64_t first, bool normal, Doubles& out) {
+  if (out.ndim() != 2 || out.shape(0) != index.size()) throw py::value_error("out must have one row a sample number");
+  require(first >= 0 && first <= kMaxDraws - out.shape(1), "first must be at least 0 and first + count at most 2**41", first);
+  const std::int64_t rows = out.shape(0), count = out.shape(1);
+  const std::int64_t* const i = index.data();
+  double* const to = out.mutable_data();
+  const py::gil_scoped_release release;
+  for (std::int64_t k = 0; k < rows; ++k) {
+    const Stream stream(seed, Purpose::noise, static_cast<std::uint64_t>(i[k]));
+    (normal ? fill_normal : fill_open_uniform)(stream, static_cast<std::uint64_t>(first), count, to + k * count);
+  }
+}
+
 py::array_t<std::int64_t> permutation(std::uint64_t seed, std::int64_t purpose, std::uint64_t step, std::int64_t n,
                                       std::int64_t count, std::int64_t first) {
   require(n >= 1, "n must be at least 1", n);
@@ -136,6 +150,8 @@ void bind_draws(py::module_& module) {
   m.def_static("geometric", &geometric, seed, purpose, step, py::arg("mean"), count, first, "Geometric from 0 with this mean.");
   m.def_static("level", &level, seed, purpose, step, py::arg("j_max"), count, first,
         "J with P(J = j) = 2^-j for j < j_max and P(J = j_max) = 2^-(j_max - 1).");
+  m.def_static("of_samples", &of_samples, seed, py::arg("index"), py::arg("first"), py::arg("normal"),
+        py::arg("out").noconvert(), "Draws first, ..., first + count - 1 of each sample number, one row a number.");
   m.def_static("normal_moments", &moments, seed, purpose, step, count, "Means of z, z^2, z^3 and z^4 of the first draws.");
 }
 

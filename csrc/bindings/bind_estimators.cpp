@@ -21,7 +21,7 @@ using OptionalDoubles = std::optional<Doubles>;
 std::shared_ptr<Minibatch> make_minibatch(std::shared_ptr<Oracle> oracle, std::shared_ptr<Risk> risk,
                                           const OptionalDoubles& base, const std::optional<Integers>& group,
                                           std::int64_t n, bool replace, std::uint64_t seed) {
-  const std::int64_t size = oracle->size();
+  const std::int64_t size = oracle->population();
   const double* const p = base ? input(*base, size, "base") : nullptr;
   if (group && group->size() != size) throw py::value_error("group must hold one number a sample");
   Population population(size, p, group ? group->data() : nullptr);
@@ -49,7 +49,7 @@ std::shared_ptr<GrowingBatch> make_growing(std::shared_ptr<Oracle> oracle, std::
 
 ComponentMean component_mean(std::shared_ptr<Oracle> oracle, const OptionalDoubles& base, const OptionalDoubles& chances,
                              std::uint64_t seed) {
-  const std::int64_t size = oracle->size();
+  const std::int64_t size = oracle->population();
   const double* const p = base ? input(*base, size, "base") : nullptr;
   const double* const c = chances ? input(*chances, size, "chances") : nullptr;
   return {std::move(oracle), p, c, seed};

@@ -1,40 +1,25 @@
-// Oracle, its Python implementation, and the linear model's matrix and oracle.
+// Oracle, and the linear model's matrix and oracle.
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
-
-#include <pybind11/stl.h>
+#include <utility>
+#include <vector>
 
 #include "call.hpp"
 #include "leeward/oracle/linear.hpp"
 #include "leeward/oracle/page_run.hpp"
 #include "leeward/oracle/row_tiles.hpp"
-#include "py_oracle.hpp"
+#include "py_batch.hpp"
 
 namespace leeward::python {
 namespace {
 
-// A batch from an index array (null: all samples), checked.
-Batch batch_of(const std::optional<Integers>& index, std::int64_t size) {
-  if (!index) return {nullptr, size};
-  if (index->ndim() != 1) throw py::value_error("index must be one-dimensional, got shape " + shape_of(*index));
-  const std::int64_t* const i = index->data();
-  const std::int64_t m = index->shape(0);
-  for (std::int64_t k = 0; k < m; ++k)
-    if (i[k] < 0 || i[k] >= size)
-      throw py::index_error("index[" + std::to_string(k) + "] is " + std::to_string(i[k]) + ", must be in [0, " +
-                            std::to_string(size) + ")");
-  static constexpr std::int64_t kNothing = 0;  // an empty batch is not the batch of all samples
-  return {m > 0 ? i : &kNothing, m};
-}
-
-using OptionalIndex = std::optional<Integers>;
-
 void losses(const Oracle& oracle, const Doubles& w, const OptionalIndex& index, Doubles& out, int threads) {
   const double* const at = input(w, oracle.dim(), "w");
-  const Batch batch = batch_of(index, oracle.size());
+  const Batch batch = batch_of(index, oracle);
   double* const to = output(out, batch.size, "out");
   CallResources use(threads);
   const py::gil_scoped_release release;
@@ -44,7 +29,7 @@ void losses(const Oracle& oracle, const Doubles& w, const OptionalIndex& index, 
 void gradient(const Oracle& oracle, const Doubles& w, const Doubles& weights, const OptionalIndex& index, Doubles& out,
               int threads) {
   const double* const at = input(w, oracle.dim(), "w");
-  const Batch batch = batch_of(index, oracle.size());
+  const Batch batch = batch_of(index, oracle);
   const double* const scale = input(weights, batch.size, "weights");
   double* const to = output(out, oracle.dim(), "out");
   CallResources use(threads);
@@ -135,7 +120,7 @@ void matrix_scores(const Matrix& matrix, const Doubles& w, std::int64_t outputs,
 
 void matrix_rows(const Matrix& matrix, const Integers& index, Doubles& out) {
   const LinearMatrix& x = *matrix.rows;
-  const Batch batch = batch_of(index, x.rows());
+  const Batch batch = batch_of(index, x.rows(), x.rows());
   double* const to = output(out, batch.size * x.cols(), "out");
   constexpr std::int64_t kRun = 1024;  // rows of a mapped file between two times that pages are given back
   std::int64_t least = x.rows(), most = -1;
@@ -177,7 +162,7 @@ std::shared_ptr<LinearOracle> make_linear(const Matrix& matrix, const Doubles& l
 template <void (LinearOracle::*what)(const double*, Batch, double*, Resources&) const>
 void per_output(const LinearOracle& oracle, const Doubles& w, const OptionalIndex& index, Doubles& out, int threads) {
   const double* const at = input(w, oracle.dim(), "w");
-  const Batch batch = batch_of(index, oracle.size());
+  const Batch batch = batch_of(index, oracle);
   double* const to = output(out, batch.size * oracle.outputs(), "out");
   CallResources use(threads);
   const py::gil_scoped_release release;
@@ -214,13 +199,12 @@ void bind_oracle(py::module_& m) {
   py::class_<Oracle, std::shared_ptr<Oracle>>(m, "Oracle")
       .def_property_readonly("size", &Oracle::size)
       .def_property_readonly("dim", &Oracle::dim)
+      .def_property_readonly("population", &Oracle::population)
       .def("losses", &losses, arg("w"), arg("index").none(true), arg("out").noconvert(), arg("threads") = 0)
       .def("gradient", &gradient, arg("w"), arg("weights"), arg("index").none(true), arg("out").noconvert(),
            arg("threads") = 0);
 
-  py::class_<PyOracle, Oracle, std::shared_ptr<PyOracle>>(m, "PyOracle")
-      .def(py::init<py::object, py::object, std::int64_t, std::int64_t>(), arg("losses"), arg("gradient"), arg("size"),
-           arg("dim"));
+  bind_functions(m);
 
   py::class_<Matrix>(m, "LinearMatrix")
       .def_static("dense", &make_dense_matrix, arg("x"), arg("mapped") = false)

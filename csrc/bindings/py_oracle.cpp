@@ -1,116 +1,157 @@
 #include "py_oracle.hpp"
 
-#include <cmath>
-#include <cstring>
-#include <optional>
+#include <numeric>
 #include <string>
-#include <utility>
 
 namespace leeward::python {
 namespace {
 
-[[noreturn]] void oracle_error(const std::string& message) {
-  const py::object type = py::module_::import("leeward.errors").attr("OracleError");
-  PyErr_SetString(type.ptr(), message.c_str());
-  throw py::error_already_set();
+constexpr Wanted kLosses{"losses(w, index)", "one loss for each entry of index"};
+constexpr Wanted kGradient{"gradient(w, weights, index)", "the sum of weights[k] times the gradient of loss index[k]"};
+constexpr Wanted kVjpLosses{"fun(w, index)", "one loss for each entry of index, as the first of a pair"};
+constexpr Wanted kPullback{"pullback(weights)", "the sum of weights[k] times the gradient of loss index[k]"};
+
+// f(arguments...), after which signal handlers have run.
+template <class... Arguments>
+py::object call(const py::object& f, Arguments... arguments) {
+  PyObject* with_room[] = {nullptr, arguments...};
+  PyObject* const result =
+      PyObject_Vectorcall(f.ptr(), with_room + 1, sizeof...(arguments) | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr);
+  if (result == nullptr) throw py::error_already_set();
+  py::object owned = py::reinterpret_steal<py::object>(result);
+  if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+  return owned;
 }
 
-std::string number(double x) {
-  if (std::isnan(x)) return "nan";
-  return x > 0 ? "inf" : "-inf";
-}
-
-// "samples 3, 5, 8, ..." for messages.
 std::string samples_of(Batch batch) {
   std::string text = "samples ";
   for (std::int64_t k = 0; k < batch.size && k < 5; ++k) text += (k ? ", " : "") + std::to_string(batch[k]);
   return batch.size > 5 ? text + ", ..." : text;
 }
 
-// Copies what a user's function returned, which must be `count` finite real numbers in one dimension.
-void take(const py::object& result, std::int64_t count, const std::string& call, const std::string& meaning, double* out) {
-  const std::string wanted = call + " must return an array of shape (" + std::to_string(count) + ",), " + meaning;
-  const py::array array = py::array::ensure(result);
-  if (!array) oracle_error(wanted + "; got an object of type " + std::string(py::str(py::type::of(result).attr("__name__"))));
-  const std::string kinds = "fiub";
-  if (kinds.find(array.dtype().kind()) == std::string::npos)
-    oracle_error(wanted + "; got an array of dtype " + std::string(py::str(array.dtype())));
-  if (array.ndim() != 1 || array.shape(0) != count)
-    oracle_error(wanted + "; got shape " + std::string(py::str(array.attr("shape"))));
-  const auto values = py::array_t<double, py::array::c_style | py::array::forcecast>::ensure(array);
-  if (!values) throw py::error_already_set();
-  std::memcpy(out, values.data(), static_cast<std::size_t>(count) * sizeof(double));
-}
-
 }  // namespace
 
-template <class T>
-py::array PyOracle::Shown::show(const T* values, std::int64_t count) {
-  if (!store || store.shape(0) < count) {
-    store = py::array_t<T>(count);
-    view = py::array();
+Arguments::OfSize& PyOracleBase::show_batch(Arguments& to, Batch batch) const {
+  if (batch.index == nullptr) {
+    Arguments::OfSize& a = to.all;
+    if (a.index.count() != batch.size) {
+      a.index = ShownArray<std::int64_t>(batch.size);
+      std::iota(a.index.data(), a.index.data() + batch.size, std::int64_t{0});
+    }
+    if (sample_ && !a.sample) a.sample = call(sample_, a.index.view());
+    return a;
   }
-  if (count > 0) std::memcpy(store.mutable_data(), values, static_cast<std::size_t>(count) * sizeof(T));
-  if (!view || view.ndim() != 1 || view.shape(0) != count) {
-    view = store[py::slice(0, count, 1)];
-    view.attr("setflags")(py::arg("write") = false);
-  }
-  return view;
+  Arguments::OfSize& a = to.of_size(batch.size);
+  if (sample_ && a.sample && a.index.holds(batch.index, batch.size)) return a;
+  if (sample_) a.sample = py::object();
+  a.index.show(batch.index, batch.size);
+  if (sample_) a.sample = call(sample_, a.index.view());
+  return a;
 }
 
-// Sole use of the kept arguments, or fresh ones. Made and destroyed under the GIL.
-class PyOracle::Lease {
- public:
-  explicit Lease(const PyOracle& owner) : owner_(owner), kept_(!owner.taken_.test_and_set(std::memory_order_acquire)) {
-    if (!kept_) fresh_.emplace();
-  }
-  ~Lease() {
-    if (kept_) owner_.taken_.clear(std::memory_order_release);
-  }
-  Lease(const Lease&) = delete;
-  Lease& operator=(const Lease&) = delete;
-  Arguments& get() { return kept_ ? owner_.kept_ : *fresh_; }
+void PyOracleBase::take_losses(PyObject* result, Batch batch, const Wanted& wanted, double* out) const {
+  if (take(result, batch.size, wanted, out)) return;
+  const std::int64_t k = bad_entry(out, batch.size);
+  oracle_error(std::string(wanted.call) + " must return finite numbers, got " + name_of(out[k]) + " for sample " +
+               std::to_string(batch[k]) + " (entry " + std::to_string(k) + " of the batch)");
+}
 
- private:
-  const PyOracle& owner_;
-  bool kept_;
-  std::optional<Arguments> fresh_;
-};
-
-PyOracle::PyOracle(py::object losses, py::object gradient, std::int64_t size, std::int64_t dim)
-    : losses_(std::move(losses)), gradient_(std::move(gradient)), size_(size), dim_(dim) {}
-
-py::array PyOracle::show_index(Arguments& to, Batch batch) const {
-  if (batch.index != nullptr) return to.index.show(batch.index, batch.size);
-  if (to.all.size() != size_) {
-    to.all = py::module_::import("numpy").attr("arange")(size_, py::arg("dtype") = "int64");
-    to.all.attr("setflags")(py::arg("write") = false);
-  }
-  return to.all;
+void PyOracleBase::take_gradient(PyObject* result, Batch batch, const Wanted& wanted, double* out) const {
+  if (take(result, dim(), wanted, out)) return;
+  const std::int64_t j = bad_entry(out, dim());
+  oracle_error(std::string(wanted.call) + " must return finite numbers, got " + name_of(out[j]) + " in coordinate " +
+               std::to_string(j) + " for a batch of " + samples_of(batch));
 }
 
 void PyOracle::losses(const double* w, Batch batch, double* out, Resources&) const {
   const py::gil_scoped_acquire gil;
-  Lease lease(*this);
-  Arguments& a = lease.get();
-  const py::object result = losses_(a.w.show(w, dim_), show_index(a, batch));
-  take(result, batch.size, "losses(w, index)", "one loss for each entry of index", out);
-  for (std::int64_t k = 0; k < batch.size; ++k)
-    if (!std::isfinite(out[k]))
-      oracle_error("losses(w, index) must return finite numbers, got " + number(out[k]) + " for sample " +
-                   std::to_string(batch[k]) + " (entry " + std::to_string(k) + " of the batch)");
+  ArgumentSets::Lease lease(arguments_);
+  Arguments& a = *lease;
+  const Arguments::OfSize& b = show_batch(a, batch);
+  const py::object result = call(losses_, a.w.show(w, dim()), shown(b));
+  take_losses(result.ptr(), batch, kLosses, out);
 }
 
 void PyOracle::gradient(const double* w, Batch batch, const double* weights, double* out, Resources&) const {
   const py::gil_scoped_acquire gil;
-  Lease lease(*this);
-  Arguments& a = lease.get();
-  const py::object result = gradient_(a.w.show(w, dim_), a.weights.show(weights, batch.size), show_index(a, batch));
-  take(result, dim_, "gradient(w, weights, index)", "the sum of weights[k] times the gradient of loss index[k]", out);
-  for (std::int64_t j = 0; j < dim_; ++j)
-    if (!std::isfinite(out[j]))
-      oracle_error("gradient(w, weights, index) must return finite numbers, got " + number(out[j]) + " in coordinate " +
-                   std::to_string(j) + " for a batch of " + samples_of(batch));
+  ArgumentSets::Lease lease(arguments_);
+  Arguments& a = *lease;
+  Arguments::OfSize& b = show_batch(a, batch);
+  const py::object result = call(gradient_, a.w.show(w, dim()), b.weights.show(weights, batch.size), shown(b));
+  take_gradient(result.ptr(), batch, kGradient, out);
+}
+
+py::object PyVjpOracle::forward(const Arguments& a, const Arguments::OfSize& batch, py::object* losses) const {
+  const py::object pair = call(fun_, a.w.view(), shown(batch));
+  const bool two = (PyTuple_Check(pair.ptr()) || PyList_Check(pair.ptr())) && PySequence_Size(pair.ptr()) == 2;
+  const py::object pullback = two ? py::reinterpret_steal<py::object>(PySequence_GetItem(pair.ptr(), 1)) : py::object();
+  if (!pullback || PyCallable_Check(pullback.ptr()) == 0)
+    oracle_error("fun(w, index) must return (losses, pullback) with a callable pullback(weights), got " +
+                 std::string(py::str(py::type::of(pair).attr("__name__"))));
+  if (losses != nullptr) *losses = py::reinterpret_steal<py::object>(PySequence_GetItem(pair.ptr(), 0));
+  return pullback;
+}
+
+void PyVjpOracle::losses(const double* w, Batch batch, double* out, Resources&) const {
+  const py::gil_scoped_acquire gil;
+  find(nullptr, batch);  // what is kept for this thread is let go before new memory is asked for
+  ArgumentSets::Lease lease(arguments_);
+  Arguments& a = *lease;
+  const Arguments::OfSize& b = show_batch(a, batch);
+  a.w.show(w, dim());
+  py::object result;
+  py::object pullback = forward(a, b, &result);
+  take_losses(result.ptr(), batch, kVjpLosses, out);
+  keep(w, batch, std::move(pullback));
+}
+
+void PyVjpOracle::gradient(const double* w, Batch batch, const double* weights, double* out, Resources&) const {
+  const py::gil_scoped_acquire gil;
+  py::object pullback = find(w, batch);
+  ArgumentSets::Lease lease(arguments_);
+  Arguments& a = *lease;
+  Arguments::OfSize& b = show_batch(a, batch);
+  a.w.show(w, dim());
+  if (!pullback) pullback = forward(a, b, nullptr);
+  const py::object result = call(pullback, b.weights.show(weights, batch.size));
+  take_gradient(result.ptr(), batch, kPullback, out);
+}
+
+void PyVjpOracle::keep(const double* w, Batch batch, py::object pullback) const {
+  const unsigned long thread = PyThread_get_thread_ident();
+  py::object dropped;  // let go after the lock, since that may run user code
+  const std::unique_lock<std::mutex> lock(guard_, std::try_to_lock);
+  if (!lock.owns_lock()) return;
+  Kept* place = nullptr;
+  for (Kept& k : kept_)
+    if (k.thread == thread || (place == nullptr && !k.pullback)) place = &k;
+  if (place == nullptr) place = kept_.size() < kThreads ? &kept_.emplace_back() : &kept_[thread % kThreads];
+  dropped = std::move(place->pullback);
+  place->thread = thread;
+  place->all = batch.index == nullptr;
+  place->w.assign(w, w + dim());
+  if (place->all) place->index.clear();
+  else place->index.assign(batch.index, batch.index + batch.size);
+  place->pullback = std::move(pullback);
+}
+
+py::object PyVjpOracle::find(const double* w, Batch batch) const {
+  const unsigned long thread = PyThread_get_thread_ident();
+  py::object found;
+  bool fits = false;
+  {
+    const std::unique_lock<std::mutex> lock(guard_, std::try_to_lock);
+    if (!lock.owns_lock()) return found;
+    for (Kept& k : kept_)
+      if (k.thread == thread && k.pullback) {
+        fits = w != nullptr && std::memcmp(k.w.data(), w, k.w.size() * sizeof(double)) == 0 &&
+               k.all == (batch.index == nullptr) &&
+               (k.all || (k.index.size() == static_cast<std::size_t>(batch.size) &&
+                          std::memcmp(k.index.data(), batch.index, k.index.size() * sizeof(std::int64_t)) == 0));
+        found = std::move(k.pullback);
+      }
+  }
+  return fits ? found : py::object();
 }
 
 }  // namespace leeward::python

@@ -12,7 +12,7 @@ constexpr std::int64_t kSerial = 4 * kBlock;  // below this a second thread cost
 
 // x - x is 0 for a finite number and NaN otherwise, and a NaN stays in its lane.
 template <class T>
-LEEWARD_INLINE bool all_finite(const T* x, std::int64_t n) {
+LEEWARD_INLINE bool lanes_are_finite(const T* x, std::int64_t n) {
   T lane[kLanes] = {};
   std::int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
@@ -26,10 +26,33 @@ LEEWARD_INLINE bool all_finite(const T* x, std::int64_t n) {
   return sum == 0;
 }
 
-LEEWARD_CLONES bool block_is_finite(const double* x, std::int64_t n) { return all_finite(x, n); }
-LEEWARD_CLONES bool block_is_finite(const float* x, std::int64_t n) { return all_finite(x, n); }
+LEEWARD_CLONES bool block_is_finite(const double* x, std::int64_t n) { return lanes_are_finite(x, n); }
+LEEWARD_CLONES bool block_is_finite(const float* x, std::int64_t n) { return lanes_are_finite(x, n); }
 
 }  // namespace
+
+bool all_finite(const double* x, std::int64_t n) { return block_is_finite(x, n); }
+
+LEEWARD_CLONES bool copy_and_check(const double* x, std::int64_t n, double* out) {
+  double lane[kLanes] = {};
+  std::int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    LEEWARD_LANES
+    for (int l = 0; l < kLanes; ++l) {
+      const double v = x[i + l];
+      out[i + l] = v;
+      lane[l] += v - v;
+    }
+  }
+  double sum = 0;
+  for (; i < n; ++i) {
+    const double v = x[i];
+    out[i] = v;
+    sum += v - v;
+  }
+  for (int l = 0; l < kLanes; ++l) sum += lane[l];
+  return sum == 0;
+}
 
 template <class T>
 std::int64_t first_non_finite(const T* x, std::int64_t n, const Resources& use) {

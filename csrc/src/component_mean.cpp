@@ -7,7 +7,7 @@
 namespace leeward {
 
 ComponentMean::ComponentMean(std::shared_ptr<const Oracle> oracle, const double* base, const double* chances, std::uint64_t seed)
-    : oracle_(std::move(oracle)), population_(oracle_->size(), base, nullptr), seed_(seed) {
+    : oracle_(std::move(oracle)), population_(oracle_->population(), base, nullptr), seed_(seed) {
   each_ = 1.0 / static_cast<double>(count());
   if (base == nullptr && chances == nullptr) return;
   std::vector<double> by_position(static_cast<std::size_t>(count()));
@@ -28,10 +28,15 @@ ComponentMean::ComponentMean(std::shared_ptr<const Oracle> oracle, const double*
 }
 
 void ComponentMean::reserve(std::int64_t batch, std::int64_t inner, bool slices) {
-  const auto most = static_cast<std::size_t>(std::max(batch, inner));
-  weights_.resize(most);
-  index_.resize(most);
-  if (slices) order_.resize(static_cast<std::size_t>(batch));
+  const std::int64_t n = oracle_->size();  // batches larger than this find their memory when they are drawn
+  make_room(std::min(n, std::max(batch, inner)));
+  if (slices) order_.resize(static_cast<std::size_t>(std::min(n, batch)));
+}
+
+void ComponentMean::make_room(std::int64_t size) {
+  if (size <= static_cast<std::int64_t>(index_.size())) return;
+  weights_.resize(static_cast<std::size_t>(size));
+  index_.resize(static_cast<std::size_t>(size));
 }
 
 // The samples at these positions with weights p_i share.
@@ -47,10 +52,11 @@ void ComponentMean::take(const std::int64_t* positions, std::int64_t size, doubl
 }
 
 void ComponentMean::draw_batch(std::int64_t j, std::int64_t batch) {
+  make_room(batch);
   if (batch == count()) {
     std::iota(index_.begin(), index_.begin() + batch, std::int64_t{0});
     take(index_.data(), batch, 1.0);
-    everyone_ = population_.everyone();
+    everyone_ = population_.everyone() && batch == oracle_->size();
     return;
   }
   const Stream stream(seed_, Purpose::order, static_cast<std::uint64_t>(j));
@@ -59,6 +65,7 @@ void ComponentMean::draw_batch(std::int64_t j, std::int64_t batch) {
 }
 
 void ComponentMean::draw_inner(std::int64_t j, std::int64_t k, std::uint64_t t, std::int64_t inner) {
+  make_room(inner);
   const Stream stream(seed_, Purpose::batch, static_cast<std::uint64_t>(j));
   if (!unequal_) {
     if (inner == 1)
@@ -81,6 +88,7 @@ void ComponentMean::draw_inner(std::int64_t j, std::int64_t k, std::uint64_t t, 
 
 void ComponentMean::take_order(std::int64_t j, std::int64_t batch) {
   if (order_of_ == j) return;
+  if (batch > static_cast<std::int64_t>(order_.size())) order_.resize(static_cast<std::size_t>(batch));
   sample_without_replacement(Stream(seed_, Purpose::order, static_cast<std::uint64_t>(j)), count(), 0, batch, order_.data());
   order_of_ = j;
 }

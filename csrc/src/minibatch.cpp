@@ -39,7 +39,7 @@ Minibatch::Minibatch(std::shared_ptr<const Oracle> oracle, std::shared_ptr<const
 
 const std::int64_t* Minibatch::draw(std::uint64_t step) {
   if (!whole_) grouped_ ? draw_groups(step) : draw_plain(step);
-  return whole_ && population_.everyone() ? nullptr : index_.data();
+  return whole_ && population_.everyone() && size() == oracle_->size() ? nullptr : index_.data();
 }
 
 void Minibatch::draw_plain(std::uint64_t step) {

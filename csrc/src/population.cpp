@@ -6,6 +6,12 @@
 namespace leeward {
 
 Population::Population(std::int64_t size, const double* base, const std::int64_t* group) {
+  if (base == nullptr && group == nullptr) {  // in constant time, since a population may stand for an expectation
+    if (size <= 0) throw std::invalid_argument("a population must have at least one sample");
+    starts_ = {0, size};
+    everyone_ = true;
+    return;
+  }
   std::int64_t groups = 1;
   if (group != nullptr)
     for (std::int64_t i = 0; i < size; ++i) groups = std::max(groups, group[i] + 1);

@@ -29,7 +29,7 @@ from leeward.algorithms.base import Algorithm
 from leeward.domains import L1, Box, Domain, ElasticNet, L1Ball, L2Ball, Simplex
 from leeward.errors import ConvergenceWarning, LeewardError, OracleError
 from leeward.minimize import minimize
-from leeward.oracles import FunctionOracle, LinearModel, Oracle, from_vjp
+from leeward.oracles import CFunctionOracle, Draws, FunctionOracle, LinearModel, Oracle, SamplerOracle, from_vjp
 from leeward.paths import Path, path, statistical_radius
 from leeward.problems import Evaluation, Robust
 from leeward.profiling import Profile, profile
@@ -94,12 +94,14 @@ __all__ = [
     "Adam",
     "Algorithm",
     "Box",
+    "CFunctionOracle",
     "CVaR",
     "Checkpoint",
     "ChiSquare",
     "ConvergenceWarning",
     "CressieRead",
     "Domain",
+    "Draws",
     "ElasticNet",
     "Evaluation",
     "FunctionOracle",
@@ -124,6 +126,7 @@ __all__ = [
     "Risk",
     "RiskSolution",
     "Robust",
+    "SamplerOracle",
     "Simplex",
     "SmoothedCVaR",
     "Spectral",

@@ -7,13 +7,13 @@ its end. ``record`` raises StopRun when the run is over; algorithms let it pass.
 from __future__ import annotations
 
 import math
-from functools import cached_property
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from leeward._checkpoint import CheckpointStore
+from leeward._once import once
 from leeward._points import Point, State, StopRun, best_gap, certified_gap, pack, unpack
 from leeward._progress import Clock
 from leeward._sums import norm
@@ -107,7 +107,7 @@ class RunContext(Work):
 
     # Objective and stopping measures.
 
-    @cached_property
+    @once
     def initial(self) -> Evaluation:
         """The problem at w0, evaluated once when first asked for (not counted, clock stopped)."""
         with self.pause():
@@ -154,7 +154,7 @@ class RunContext(Work):
             return max(self.tol * abs(objective), _UNIT * self._scale)
         return self.tol * abs(objective)
 
-    @cached_property
+    @once
     def _scale(self) -> float:
         """``|P(0)|``: the size of the objective where nothing is fitted (not counted, clock stopped)."""
         with self.pause():

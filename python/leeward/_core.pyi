@@ -6,7 +6,7 @@ import collections.abc
 import numpy
 import numpy.typing
 import typing
-__all__: list[str] = ['Descent', 'Estimator', 'GrowingBatch', 'LinearMatrix', 'LinearOracle', 'Minibatch', 'Mlmc', 'Oracle', 'PyOracle', 'Risk', 'RiskSolution', 'ScoreMemo', 'SnapshotDifference', 'Spider', 'Storm', 'cholesky', 'dot', 'draws', 'first_non_finite', 'make_chi_square', 'make_cressie_read', 'make_cvar', 'make_exponential_spectrum', 'make_extremile', 'make_kl', 'make_kl_cvar', 'make_mean', 'make_smoothed_cvar', 'make_smoothed_total_variation', 'make_step_spectrum', 'make_tilted', 'make_total_variation', 'make_worst', 'parallel_backend', 'prox', 'real_math', 'resolve_threads', 'simd_level', 'solve_triangular', 'stage_steps', 'sum', 'weighted_gram', 'weighted_sum']
+__all__: list[str] = ['CFunctionOracle', 'Descent', 'Estimator', 'GrowingBatch', 'LinearMatrix', 'LinearOracle', 'Minibatch', 'Mlmc', 'Oracle', 'PyOracle', 'PyVjpOracle', 'Risk', 'RiskSolution', 'ScoreMemo', 'SnapshotDifference', 'Spider', 'Storm', 'call_seconds', 'cholesky', 'dot', 'draws', 'first_non_finite', 'make_chi_square', 'make_cressie_read', 'make_cvar', 'make_exponential_spectrum', 'make_extremile', 'make_kl', 'make_kl_cvar', 'make_mean', 'make_smoothed_cvar', 'make_smoothed_total_variation', 'make_step_spectrum', 'make_tilted', 'make_total_variation', 'make_worst', 'parallel_backend', 'prox', 'real_math', 'resolve_threads', 'simd_level', 'solve_triangular', 'stage_steps', 'sum', 'weighted_gram', 'weighted_sum']
 class real_math:
     """
     The core's own real functions, the same bits at each SIMD level.
@@ -69,6 +69,11 @@ class draws:
     def normal_moments(seed: typing.SupportsInt | typing.SupportsIndex, purpose: typing.SupportsInt | typing.SupportsIndex, step: typing.SupportsInt | typing.SupportsIndex, count: typing.SupportsInt | typing.SupportsIndex) -> typing.Annotated[list[float], "FixedSize(4)"]:
         """
         Means of z, z^2, z^3 and z^4 of the first draws.
+        """
+    @staticmethod
+    def of_samples(seed: typing.SupportsInt | typing.SupportsIndex, index: typing.Annotated[numpy.typing.ArrayLike, numpy.int64], first: typing.SupportsInt | typing.SupportsIndex, normal: bool, out: numpy.typing.NDArray[numpy.float64]) -> None:
+        """
+        Draws first, ..., first + count - 1 of each sample number, one row a number.
         """
     @staticmethod
     def open_uniform(seed: typing.SupportsInt | typing.SupportsIndex, purpose: typing.SupportsInt | typing.SupportsIndex, step: typing.SupportsInt | typing.SupportsIndex, count: typing.SupportsInt | typing.SupportsIndex, first: typing.SupportsInt | typing.SupportsIndex = 0) -> numpy.typing.NDArray[numpy.float64]:
@@ -149,10 +154,19 @@ class Oracle:
     def dim(self) -> int:
         ...
     @property
+    def population(self) -> int:
+        ...
+    @property
     def size(self) -> int:
         ...
 class PyOracle(Oracle):
-    def __init__(self, losses: typing.Any, gradient: typing.Any, size: typing.SupportsInt | typing.SupportsIndex, dim: typing.SupportsInt | typing.SupportsIndex) -> None:
+    def __init__(self, losses: typing.Any, gradient: typing.Any, size: typing.SupportsInt | typing.SupportsIndex, dim: typing.SupportsInt | typing.SupportsIndex, sample: typing.Any, population: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+class PyVjpOracle(Oracle):
+    def __init__(self, fun: typing.Any, size: typing.SupportsInt | typing.SupportsIndex, dim: typing.SupportsInt | typing.SupportsIndex, sample: typing.Any, population: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+class CFunctionOracle(Oracle):
+    def __init__(self, losses: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex], gradient: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex], size: typing.SupportsInt | typing.SupportsIndex, dim: typing.SupportsInt | typing.SupportsIndex, parallel: bool) -> None:
         ...
 class LinearMatrix:
     @staticmethod
@@ -252,6 +266,8 @@ class Descent:
     @property
     def work(self) -> tuple[int, int, int]:
         ...
+def call_seconds(oracle: Oracle, w: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], weights: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], index: typing.Annotated[numpy.typing.ArrayLike, numpy.int64] | None, calls: typing.SupportsInt | typing.SupportsIndex) -> tuple[typing.Any, ...]:
+    ...
 def cholesky(a: numpy.typing.NDArray[numpy.float64]) -> int:
     """
     Overwrites the lower triangle of a by its factor; returns len(a), or the first row without a positive pivot

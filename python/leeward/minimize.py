@@ -179,6 +179,8 @@ def _choose(problem: Robust, domain: Domain | None) -> tuple[Algorithm, str]:
     """An algorithm, and the reason as a clause."""
     small = isinstance(problem.oracle, LinearModel) or problem.size <= _FULL_BATCH_SAMPLES
     lbfgs = LBFGS()
+    if problem.oracle.population > problem.size:
+        return SGD(), "SGD was chosen because the samples are drawn without end"
     try:
         lbfgs.check(problem, domain)
     except ValueError as error:

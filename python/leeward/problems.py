@@ -92,6 +92,8 @@ class Robust:
             raise TypeError(f"risk must be a leeward risk such as CVaR(0.1), got {risk!r}")
         self._oracle = oracle
         self._risk = risk
+        if groups is not None and oracle.population > oracle.size:
+            raise ValueError("groups need an oracle with a label for each sample, got one of samples without end")
         self._base = _normalised(oracle.sample_weight)
         self._groups = None if groups is None else _Groups(groups, oracle.size, self._base)
 

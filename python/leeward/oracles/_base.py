@@ -44,7 +44,9 @@ class Oracle:
     _threads: int
 
     def __init__(self) -> None:
-        raise TypeError("Oracle is a base class; use LinearModel, FunctionOracle or from_vjp")
+        raise TypeError(
+            "Oracle is a base class; use LinearModel, FunctionOracle, CFunctionOracle, SamplerOracle or from_vjp"
+        )
 
     @property
     def size(self) -> int:
@@ -53,6 +55,11 @@ class Oracle:
     @property
     def dim(self) -> int:
         return int(self._core.dim)
+
+    @property
+    def population(self) -> int:
+        """Number of samples that mini-batches are drawn from: n, except for a ``SamplerOracle``, which has no end of them."""
+        return int(self._core.population)
 
     def losses(
         self,
@@ -135,6 +142,40 @@ class Oracle:
 
     def _thread_count(self, threads: int | None) -> int:
         return self._threads if threads is None else thread_request(threads)
+
+
+class UserOracle(Oracle):
+    """An oracle of the user's own functions: settings that they all have."""
+
+    _functions: tuple[Any, ...]
+
+    def _settle(
+        self,
+        size: int,
+        dim: int,
+        l2: float,
+        penalised: int | None,
+        convex: bool,
+        smooth: bool,
+        sample_weight: ArrayLike | None,
+    ) -> None:
+        """Check and keep them."""
+        n, d = _arrays.count(size, "size", 1), _arrays.count(dim, "dim", 1)
+        leading = d if penalised is None else _arrays.count(penalised, "penalised")
+        if leading > d:
+            raise ValueError(f"penalised must be in [0, {d}], got {penalised}")
+        self._threads = 0
+        self.l2 = strength(l2)
+        self.penalised = leading
+        self.convex, self.smooth = bool(convex), bool(smooth)
+        self.sample_weight = _arrays.weights(sample_weight, n)
+
+    def _settings(self) -> dict[str, Any]:
+        """The settings by name, for copies."""
+        return {name: getattr(self, name) for name in ("l2", "penalised", "convex", "smooth", "sample_weight")}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(size={self.size}, dim={self.dim}, l2={self.l2!r}, convex={self.convex})"
 
 
 def strength(l2: float) -> float:

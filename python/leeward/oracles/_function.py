@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from leeward import _arrays, _core
-from leeward.oracles._base import Oracle, strength
+from leeward.oracles._base import UserOracle
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -17,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["FunctionOracle", "from_vjp"]
 
 
-class FunctionOracle(Oracle):
+class FunctionOracle(UserOracle):
     """An oracle from two functions of your own, each called once for a whole mini-batch.
 
     Parameters
@@ -83,66 +80,19 @@ class FunctionOracle(Oracle):
         for function, name in ((losses, "losses"), (gradient, "gradient")):
             if not callable(function):
                 raise TypeError(f"{name} must be callable, got {type(function).__name__}")
-        n, d = _arrays.count(size, "size", 1), _arrays.count(dim, "dim", 1)
-        leading = d if penalised is None else _arrays.count(penalised, "penalised")
-        if leading > d:
-            raise ValueError(f"penalised must be in [0, {d}], got {penalised}")
-        self._threads = 0
-        self.l2 = strength(l2)
-        self.penalised = leading
-        self.convex, self.smooth = bool(convex), bool(smooth)
-        self.sample_weight = _arrays.weights(sample_weight, n)
+        self._settle(size, dim, l2, penalised, convex, smooth, sample_weight)
         self._functions = (losses, gradient)
-        self._core = _core.PyOracle(losses, gradient, n, d)
-
-    def __repr__(self) -> str:
-        return f"FunctionOracle(size={self.size}, dim={self.dim}, l2={self.l2!r}, convex={self.convex})"
+        n, d = _arrays.count(size, "size", 1), _arrays.count(dim, "dim", 1)
+        self._core = _core.PyOracle(losses, gradient, n, d, None, n)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        settings = {name: getattr(self, name) for name in ("l2", "penalised", "convex", "smooth", "sample_weight")}
-        return _rebuild, (*self._functions, self.size, self.dim, settings)
+        return _rebuild, (self._functions, self.size, self.dim, self._settings())
 
 
-def _rebuild(losses: Any, gradient: Any, size: int, dim: int, settings: dict[str, Any]) -> FunctionOracle:
-    return FunctionOracle(losses, gradient, size, dim, **settings)
-
-
-class _Pullbacks:
-    """Losses and gradient from one function that returns the losses and their pullback.
-
-    A pullback made by `losses` serves the next `gradient` at the same point in the same thread, and is called once.
-    """
-
-    def __init__(self, fun: Callable[..., Any]) -> None:
-        self.fun = fun
-        self._last = threading.local()
-
-    def _call(self, w: Any, index: Any) -> tuple[Any, Any]:
-        returned = self.fun(w, index)
-        if not (isinstance(returned, tuple | list) and len(returned) == 2 and callable(returned[1])):
-            from leeward.errors import OracleError
-
-            raise OracleError(
-                f"fun(w, index) must return (losses, pullback) with a callable pullback(weights), "
-                f"got {type(returned).__name__}"
-            )
-        return returned[0], returned[1]
-
-    def losses(self, w: Any, index: Any) -> Any:
-        self._last.call = None
-        losses, pullback = self._call(w, index)
-        self._last.call = (w.copy(), index.copy(), pullback)
-        return losses
-
-    def gradient(self, w: Any, weights: Any, index: Any) -> Any:
-        last = getattr(self._last, "call", None)
-        self._last.call = None
-        if last is None or not (np.array_equal(last[0], w) and np.array_equal(last[1], index)):
-            return self._call(w, index)[1](weights)
-        return last[2](weights)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _Pullbacks, (self.fun,)
+def _rebuild(functions: Any, size: int, dim: int, settings: dict[str, Any]) -> FunctionOracle:
+    make: Any = from_vjp if len(functions) == 1 else FunctionOracle
+    made: FunctionOracle = make(*functions, size, dim, **settings)
+    return made
 
 
 def from_vjp(
@@ -163,7 +113,7 @@ def from_vjp(
     fun : callable
         ``fun(w, index) -> (losses, pullback)`` with ``losses`` of shape (m,) and ``pullback(weights) -> array (dim,)`` the
         weighted sum of gradients at that w and index. Each pullback is called at most once, and only with the weights of
-        its own batch.
+        its own batch: losses followed by a gradient at the same w and index, in the same thread, take one call of fun.
     size, dim, l2, penalised, convex, smooth, sample_weight
         As for ``FunctionOracle``.
 
@@ -186,15 +136,9 @@ def from_vjp(
     """
     if not callable(fun):
         raise TypeError(f"fun must be callable, got {type(fun).__name__}")
-    pair = _Pullbacks(fun)
-    return FunctionOracle(
-        pair.losses,
-        pair.gradient,
-        size,
-        dim,
-        l2=l2,
-        penalised=penalised,
-        convex=convex,
-        smooth=smooth,
-        sample_weight=sample_weight,
-    )
+    oracle = object.__new__(FunctionOracle)
+    oracle._settle(size, dim, l2, penalised, convex, smooth, sample_weight)
+    oracle._functions = (fun,)
+    n, d = _arrays.count(size, "size", 1), _arrays.count(dim, "dim", 1)
+    oracle._core = _core.PyVjpOracle(fun, n, d, None, n)
+    return oracle

@@ -44,6 +44,7 @@ class ComponentMean {
   void at(const double* w, double* out, Resources& use) const;
 
  private:
+  void make_room(std::int64_t size);
   void take(const std::int64_t* positions, std::int64_t size, double share);
   void take_order(std::int64_t j, std::int64_t batch);
 

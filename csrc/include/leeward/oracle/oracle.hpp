@@ -14,6 +14,9 @@ class Oracle {
   virtual ~Oracle() = default;
   virtual std::int64_t size() const = 0;  // number of samples n
   virtual std::int64_t dim() const = 0;   // length of w
+  // Sample numbers 0..population() - 1 may be drawn: the n samples, or more where the loss is an expectation and a call about
+  // all samples takes the first n of them for it.
+  virtual std::int64_t population() const { return size(); }
   // out[k] = loss(w; batch[k]), k < batch.size
   virtual void losses(const double* w, Batch batch, double* out, Resources& use) const = 0;
   // out[0..dim) = sum_k weights[k] * grad_w loss(w; batch[k]); overwrites out

@@ -1,0 +1,69 @@
+#include "py_returned.hpp"
+
+#include <cmath>
+#include <string>
+
+#include "leeward/core/check.hpp"
+
+namespace leeward::python {
+namespace {
+
+using py::detail::npy_api;
+
+// An exact, contiguous, aligned ndarray of native doubles with shape (count,).
+bool is_plain(PyObject* result, std::int64_t count) {
+  if (Py_TYPE(result) != npy_api::get().PyArray_Type_) return false;
+  const auto* const a = py::detail::array_proxy(result);
+  constexpr int kNeeded = npy_api::NPY_ARRAY_C_CONTIGUOUS_ | npy_api::NPY_ARRAY_ALIGNED_;
+  if (a->nd != 1 || a->dimensions[0] != count || (a->flags & kNeeded) != kNeeded) return false;
+  const auto* const type = py::detail::array_descriptor_proxy(a->descr);
+  return type->type_num == npy_api::NPY_DOUBLE_ && (type->byteorder == '=' || type->byteorder == '|');
+}
+
+bool is_masked(py::handle result) {
+  const py::module_ sys = py::module_::import("sys");
+  const py::object numpy_ma = sys.attr("modules").attr("get")("numpy.ma");  // no masked array where it was never imported
+  return !numpy_ma.is_none() && py::isinstance(result, numpy_ma.attr("MaskedArray"));
+}
+
+py::array_t<double> converted(py::handle result, std::int64_t count, const Wanted& wanted) {
+  const std::string must =
+      std::string(wanted.call) + " must return an array of shape (" + std::to_string(count) + ",), " + wanted.meaning;
+  if (is_masked(result)) oracle_error(must + "; got a masked array: fill or drop the masked entries");
+  const py::array array = py::array::ensure(result);
+  if (!array) oracle_error(must + "; got an object of type " + std::string(py::str(py::type::of(result).attr("__name__"))));
+  if (std::string("fiub").find(array.dtype().kind()) == std::string::npos)
+    oracle_error(must + "; got an array of dtype " + std::string(py::str(array.dtype())));
+  if (array.ndim() != 1 || array.shape(0) != count)
+    oracle_error(must + "; got shape " + std::string(py::str(array.attr("shape"))));
+  const auto values = py::array_t<double, py::array::c_style | py::array::forcecast>::ensure(array);
+  if (!values) throw py::error_already_set();
+  return values;
+}
+
+}  // namespace
+
+void oracle_error(const std::string& message) {
+  const py::object type = py::module_::import("leeward.errors").attr("OracleError");
+  PyErr_SetString(type.ptr(), message.c_str());
+  throw py::error_already_set();
+}
+
+bool take(PyObject* result, std::int64_t count, const Wanted& wanted, double* out) {
+  if (is_plain(result, count)) {
+    const void* const data = py::detail::array_proxy(result)->data;
+    return copy_and_check(static_cast<const double*>(data), count, out);
+  }
+  const py::array_t<double> values = converted(result, count, wanted);
+  return copy_and_check(values.data(), count, out);
+}
+
+std::int64_t bad_entry(const double* out, std::int64_t count) {
+  std::int64_t k = 0;
+  while (k < count && std::isfinite(out[k])) ++k;
+  return k;
+}
+
+const char* name_of(double bad) { return std::isnan(bad) ? "nan" : (bad > 0 ? "inf" : "-inf"); }
+
+}  // namespace leeward::python
