@@ -6,6 +6,7 @@
 #include <pybind11/stl.h>
 
 #include "call.hpp"
+#include "leeward/estimator/dual_batch.hpp"
 #include "leeward/estimator/growing_batch.hpp"
 #include "leeward/estimator/minibatch.hpp"
 #include "leeward/estimator/mlmc.hpp"
@@ -45,6 +46,27 @@ std::shared_ptr<GrowingBatch> make_growing(std::shared_ptr<Oracle> oracle, std::
   Population population = population_of(*oracle, base);
   const GrowingBatchSettings settings{.n0 = n0, .growth = growth, .seed = seed};
   return std::make_shared<GrowingBatch>(std::move(oracle), std::move(risk), std::move(population), settings);
+}
+
+using Numbers4 = std::tuple<double, double, double, double>;
+DualVariable dual_variable(const Numbers4& v) {
+  return {.start = std::get<0>(v), .low = std::get<1>(v), .high = std::get<2>(v), .step = std::get<3>(v)};
+}
+
+// form: (kind, parameter, radius); eta and lam: (start, low, high, step).
+std::shared_ptr<DualBatch> make_dual(std::shared_ptr<Oracle> oracle, const OptionalDoubles& base,
+                                     const std::tuple<int, double, double>& form, std::int64_t n, const Numbers4& eta,
+                                     const Numbers4& lam, const std::optional<double>& period, std::uint64_t seed) {
+  Population population = population_of(*oracle, base);
+  const auto& [kind, parameter, radius] = form;
+  const DualSettings settings{.form = {.kind = static_cast<DualKind>(kind), .parameter = parameter, .radius = radius},
+                              .n = n,
+                              .eta = dual_variable(eta),
+                              .lam = dual_variable(lam),
+                              .decaying = period.has_value(),
+                              .period = period.value_or(1.0),
+                              .seed = seed};
+  return std::make_shared<DualBatch>(std::move(oracle), std::move(population), settings);
 }
 
 ComponentMean component_mean(std::shared_ptr<Oracle> oracle, const OptionalDoubles& base, const OptionalDoubles& chances,
@@ -147,6 +169,12 @@ void bind_estimators(py::module_& m) {
             return e.direction(at, step, g.data(), use).paid;
           },
           arg("w"), arg("step"), arg("threads") = 0);
+
+  py::class_<DualBatch, Estimator, std::shared_ptr<DualBatch>>(m, "DualBatch")
+      .def(py::init(&make_dual), arg("oracle"), arg("base").none(true), arg("form"), arg("n"), arg("eta"), arg("lam"),
+           arg("period").none(true), arg("seed"), py::keep_alive<1, 2>())
+      .def_property_readonly("eta", &DualBatch::eta)
+      .def_property_readonly("lam", &DualBatch::lam);
 
   py::class_<GrowingBatch, Estimator, std::shared_ptr<GrowingBatch>>(m, "GrowingBatch")
       .def(py::init(&make_growing), arg("oracle"), arg("risk"), arg("base").none(true), arg("n0"), arg("growth"), arg("seed"),

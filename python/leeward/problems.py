@@ -231,6 +231,19 @@ class Robust:
         self._ungrouped("GrowingBatch")
         return _core.GrowingBatch(self._oracle._core, self._risk._core, self._base, n0, growth, seed)
 
+    def dual_batch(
+        self,
+        form: tuple[int, float, float],
+        n: int,
+        eta: tuple[float, float, float, float],
+        lam: tuple[float, float, float, float],
+        period: float | None,
+        seed: int,
+    ) -> Any:
+        """The native estimator of the dual form (csrc/include/leeward/estimator/dual_batch.hpp)."""
+        self._ungrouped("DualSGM")
+        return _core.DualBatch(self._oracle._core, self._base, form, n, eta, lam, period, seed)
+
     def _ungrouped(self, what: str) -> None:
         if self._groups is not None:
             raise ValueError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from leeward.algorithms.base import Algorithm
+from leeward.algorithms.dual_sgm import DualSGM
 from leeward.algorithms.estimators import MLMC, Estimator, GrowingBatch, Minibatch
 from leeward.algorithms.lbfgs import LBFGS
 from leeward.algorithms.nesterov import Nesterov
@@ -27,6 +28,7 @@ __all__ = [
     "AdaGrad",
     "Adam",
     "Algorithm",
+    "DualSGM",
     "Estimator",
     "GrowingBatch",
     "Minibatch",

@@ -274,7 +274,9 @@ class _Run:
             raise StopRun(status, f"{reason}: the step is too large")
         self.cuts += 1
         state = {name: values.copy() for name, values in self.good.items()}
-        state["schedule"][0] = float(self.descent.state()["schedule"][0]) / 4.0
+        now = self.descent.state()
+        state["schedule"][0] = float(now["schedule"][0]) / 4.0
+        self.settings.estimator.cut(state["memory"], 0.25**self.cuts)
         # What came of the large step must go: momentum, and AC-SA's second sequence. (Squares of gradients may stay.)
         d = self.problem.dim
         if not self.settings.update.adaptive:

@@ -13,6 +13,8 @@ from leeward._arrays import count, number
 from leeward.risks import Worst
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from leeward.problems import Robust
 
 __all__ = ["MLMC", "Estimator", "GrowingBatch", "Minibatch"]
@@ -37,6 +39,9 @@ class Estimator:
     def prober(self, problem: Robust, seed: int) -> Any:
         """A native mini-batch of the size of a step's, for choosing the step; may be what ``start`` makes."""
         return self.start(problem, seed)
+
+    def cut(self, memory: NDArray[np.float64], factor: float) -> None:
+        """Changes the native estimator's memory, in place, when a run goes on with a default step ``factor`` times as long."""
 
 
 @dataclass(frozen=True)
