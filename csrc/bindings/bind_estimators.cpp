@@ -123,6 +123,18 @@ py::tuple direction(Estimator& estimator, const Doubles& w, std::uint64_t step, 
   return py::make_tuple(out, e.value, std::max(e.losses, e.gradients), e.finite);
 }
 
+void require_stage(std::int64_t j) {
+  if (j < 1) throw py::value_error("stages count from 1, got " + std::to_string(j));
+}
+
+// The last drawn samples.
+py::array_t<std::int64_t> drawn(const ComponentMean& mean) {
+  const Batch batch = mean.batch();
+  py::array_t<std::int64_t> out(batch.size);
+  for (std::int64_t k = 0; k < batch.size; ++k) out.mutable_data()[k] = batch[k];
+  return out;
+}
+
 template <class Staged>
 void bind_staged(py::module_& m, const char* name) {
   using py::arg;
@@ -132,11 +144,40 @@ void bind_staged(py::module_& m, const char* name) {
       .def(
           "stage",
           [](const Staged& s, std::int64_t j) {
-            if (j < 1) throw py::value_error("stages count from 1");
+            require_stage(j);
             const Stage stage = s.stages().at(j);
             return py::make_tuple(stage.batch, stage.inner, stage.length);
           },
-          arg("j"), "B, b and N of stage j = 1, 2, ...");
+          arg("j"), "B, b and N of stage j = 1, 2, ...")
+      .def(
+          "lengths",
+          [](const Staged& s, std::int64_t first, std::int64_t count) {
+            require_stage(first);
+            py::array_t<std::int64_t> out(count);
+            for (std::int64_t k = 0; k < count; ++k) out.mutable_data()[k] = s.stages().at(first + k).length;
+            return out;
+          },
+          arg("first"), arg("count"), "N of stages first, first + 1, ...")
+      .def(
+          "batch",
+          [](Staged& s, std::int64_t j) {
+            require_stage(j);
+            s.mean().draw_batch(j, s.stages().at(j).batch);
+            return drawn(s.mean());
+          },
+          arg("j"), "The samples of the batch of stage j.")
+      .def(
+          "mini_batch",
+          [](Staged& s, std::int64_t j, std::int64_t k, std::uint64_t step) {
+            require_stage(j);
+            const Stage stage = s.stages().at(j);
+            if (s.stages().slices())
+              s.mean().draw_slice(j, k, stage);
+            else
+              s.mean().draw_inner(j, k, step, stage.inner);
+            return drawn(s.mean());
+          },
+          arg("j"), arg("k"), arg("step"), "The samples of inner step k of stage j, which is the given step of the run.");
 }
 
 }  // namespace
