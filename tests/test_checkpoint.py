@@ -22,17 +22,25 @@ import sys, numpy as np, leeward as lw
 path, answer, algorithm = sys.argv[1:4]
 rng = np.random.default_rng(0)
 X = rng.normal(size=(3000, 10)); y = np.sign(X[:, 0] + rng.normal(size=3000))
-problem = lw.Robust(lw.LinearModel(X, y, l2=1e-3), lw.CVaR(0.2))
 algorithm = eval(algorithm, {"lw": lw})
+risk = lw.CVaR(0.2) if isinstance(algorithm, lw.SGD | lw.Nesterov) else lw.Mean()
+problem = lw.Robust(lw.LinearModel(X, y, l2=1e-3), risk)
 checkpoint = None if path == "none" else lw.Checkpoint(path, every=0.0)
 r = lw.minimize(problem, algorithm=algorithm, max_passes=60, tol=0, checkpoint=checkpoint, trace="pass", threads=1)
 t = r.trace
-np.savez(answer, x=r.x, fun=r.fun, objective=t.objective, passes=t.passes, losses=t.losses, gap=t.gap, steps=t.steps, nit=r.nit)
+np.savez(answer, x=r.x, fun=r.fun, objective=t.objective, passes=t.passes, losses=t.losses, gap=t.gap, steps=t.steps, nit=r.nit,
+         gradients=t.gradients, samples=t.samples)
 """
 ALGORITHMS = [
     "lw.SGD(lw.Minibatch(8))",
     "lw.SGD(lw.Minibatch(8), step=0.01, momentum=0.9, average='uniform')",
     "lw.Nesterov(lw.Minibatch(8))",
+    "lw.SGD(lw.Minibatch(8), update=lw.AMSGrad())",
+    "lw.SCSG(inner_batch=2)",
+    "lw.SCSG(300, 4, inner='slices', step=0.01, update=lw.Adam(), output='average')",
+    "lw.SVRG(2, loopless=True, output='random')",
+    "lw.SARAH(inner_batch=2)",
+    "lw.STORM(4)",
 ]
 
 

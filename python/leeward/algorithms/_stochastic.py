@@ -14,6 +14,7 @@ from leeward._context import StopRun
 from leeward.algorithms._steps import Choice, Place, choose_step, scaling
 from leeward.algorithms.estimators import Estimator
 from leeward.algorithms.updates import Update
+from leeward.oracles import LinearModel
 from leeward.result import Status
 
 if TYPE_CHECKING:
@@ -203,9 +204,16 @@ class _Run:
             self.good, self.lowest = self.descent.state(), reached
         self._record(w, evaluation, int(self.descent.steps))
         self.pending = False
-        if self.automatic and self.cuts == 0 and c.passes >= self.review:
+        if self.automatic and self._may_grow() and c.passes >= self.review:
             self._review(w, evaluation)
         self._save_if_due()
+
+    def _may_grow(self) -> bool:
+        """Whether the step may be chosen anew: with stages, where the curvature of the mean loss can change, and again at
+        twice the passes of a cut; else until a first cut."""
+        if self.staged:
+            return not isinstance(self.problem.oracle, LinearModel)
+        return self.cuts == 0
 
     def _objective_of_iterate(self, w: NDArray[np.float64], evaluation: Evaluation) -> float:
         """The objective by which the step is judged: at the answer w, or at the iterate where the answer is a chosen one."""
@@ -273,6 +281,8 @@ class _Run:
                 raise StopRun(Status.STALLED, "no step size improves on the best point found")
             raise StopRun(status, f"{reason}: the step is too large")
         self.cuts += 1
+        if self.staged:
+            self.review = max(self.review, 2.0 * self.context.passes)
         state = {name: values.copy() for name, values in self.good.items()}
         now = self.descent.state()
         state["schedule"][0] = float(now["schedule"][0]) / 4.0
