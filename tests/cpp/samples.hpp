@@ -12,6 +12,9 @@
 #include "leeward/descent/driver.hpp"
 #include "leeward/descent/sgd.hpp"
 #include "leeward/estimator/minibatch.hpp"
+#include "leeward/estimator/snapshot.hpp"
+#include "leeward/estimator/spider.hpp"
+#include "leeward/estimator/storm.hpp"
 #include "leeward/oracle/linear.hpp"
 #include "leeward/risk/factories.hpp"
 
@@ -95,6 +98,21 @@ inline std::shared_ptr<leeward::Minibatch> minibatch(std::shared_ptr<const leewa
   leeward::Population population(oracle->size(), nullptr, nullptr);
   return std::make_shared<leeward::Minibatch>(std::move(oracle), std::move(risk), std::move(population),
                                               leeward::MinibatchSettings{.n = n, .replace = replace, .seed = 3}, false);
+}
+
+// One of each estimator of the mean loss.
+inline std::vector<std::pair<std::string, std::shared_ptr<leeward::Estimator>>> finite_sums(
+    const std::shared_ptr<const leeward::Oracle>& oracle, std::int64_t batch, std::int64_t inner) {
+  using namespace leeward;
+  const auto mean = [&] { return ComponentMean(oracle, nullptr, nullptr, 3); };
+  const StageSettings fixed{.batch = batch, .inner = inner};
+  const StageSettings growing{.batch_rule = BatchRule::growing, .fraction = 0.25};
+  const StageSettings slices{.batch = batch, .inner = inner, .length_rule = LengthRule::slices};
+  return {{"scsg", std::make_shared<SnapshotDifference>(mean(), fixed, 3)},
+          {"scsg growing", std::make_shared<SnapshotDifference>(mean(), growing, 3)},
+          {"scsg slices", std::make_shared<SnapshotDifference>(mean(), slices, 3)},
+          {"spider", std::make_shared<Spider>(mean(), fixed, 3)},
+          {"storm", std::make_shared<Storm>(mean(), StormSettings{.batch = inner, .first = batch})}};
 }
 
 enum class Kind { sgd, momentum, acsa };

@@ -89,6 +89,17 @@ TEST("no step allocates on large batches and with two threads") {
   }
 }
 
+TEST("no step and no stage of a finite-sum method allocates") {
+  const samples::Logistic data(300, 9);
+  Workspace workspace;
+  Resources use{workspace, 1};
+  for (const auto& oracle : {data.dense(), data.csr()})
+    for (const auto& [name, estimator] : samples::finite_sums(oracle, 40, 8)) {
+      Descent descent = samples::descent(Kind::momentum, estimator);
+      CHECK(allocations_of([&] { descent.advance(60, 1e9, use); }) == 0);
+    }
+}
+
 TEST("no projection allocates") {
   const samples::Logistic data(300, 9);
   Workspace workspace;

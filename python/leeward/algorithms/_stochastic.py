@@ -134,6 +134,9 @@ class _Run:
         """
         every, now = self.context.trace_every, int(self.descent.steps)
         last, goal = now + self._steps_left(), self._evaluations_allowed()
+        if every is None and self.staged and self.automatic:
+            size, passes = self.problem.size, max(1, math.floor(self.context.passes))
+            return last, min(size << passes.bit_length(), goal)  # the step is judged after 2, 4, 8, ... passes
         if every is None:
             return last, goal
         if every == "pass" and self.staged:

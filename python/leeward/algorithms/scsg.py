@@ -39,8 +39,9 @@ class SCSG(FiniteSum):
     step : float, optional
         Step size. By default from the data, ``1/(L + L_max/b)``: L the smoothness of f, L_max the largest of its components,
         in scaled variables for a linear model; it is cut when the objective rises.
-    exponent : float in [0, 1], default 0
-        Steps of a stage are ``step (b/B)^exponent``; the paper's theory has 2/3 and ``step = 1/(6 L)``.
+    exponent : float in [0, 1], optional
+        Steps of a stage are ``step (b/B)^exponent``; the paper's theory has 2/3 and ``step = 1/(6 L)``. Default: 0 for a given
+        step and for doubling batches, 2/3 for the default step with a fixed B below n or a growing one.
     update : Update, optional
         ``Plain()`` by default.
     output : "last", "random" or "average", default "last"
@@ -72,7 +73,7 @@ class SCSG(FiniteSum):
     inner_batch: int | float | None = None
     inner: str = "geometric"
     step: float | None = None
-    exponent: float = 0.0
+    exponent: float | None = None
     update: Update | None = None
     output: str = "last"
 
@@ -87,7 +88,7 @@ class SCSG(FiniteSum):
         check_size("inner_batch", self.inner_batch)
         if self.inner not in ("geometric", "mean", "slices"):
             raise ValueError(f"inner must be 'geometric', 'mean' or 'slices', got {self.inner!r}")
-        if not (isinstance(self.exponent, float | int) and 0 <= self.exponent <= 1):
+        if self.exponent is not None and not (isinstance(self.exponent, float | int) and 0 <= self.exponent <= 1):
             raise ValueError(f"exponent must be in [0, 1], got {self.exponent!r}")
         self._check_shared()
 
@@ -96,7 +97,11 @@ class SCSG(FiniteSum):
         batch = self.batch if self.batch is not None else "doubling" if linear else "growing"
         inner = self.inner_batch if self.inner_batch is not None else 1 if linear else 1.0 / 32.0
         rule, size = (batch, _FIRST) if isinstance(batch, str) else ("fixed", int(batch))
-        return Staged("SnapshotDifference", Rule(size, inner, rule, self.inner, exponent=float(self.exponent)))
+        exponent = self.exponent
+        if exponent is None:
+            noisy = rule == "growing" or (rule == "fixed" and size < problem.size)
+            exponent = 2.0 / 3.0 if noisy and self.step is None else 0.0
+        return Staged("SnapshotDifference", Rule(size, inner, rule, self.inner, exponent=float(exponent)))
 
 
 _FIRST = 256  # the first of the doubling batches
