@@ -60,18 +60,21 @@ def minimize(
     w0 : (d,) array, optional
         Starting point, zeros by default; moved into the domain.
     algorithm : Algorithm, optional
-        ``LBFGS()``, ``ProximalNewton()``, ``SGD(...)``, ``Nesterov(...)``. By default one is chosen; ``result.message`` says which and why.
+        ``LBFGS()``, ``ProximalNewton()``, ``SGD(...)``, ``Nesterov(...)``, and for means of losses ``SVRG()``, ``SCSG(...)``,
+        ``SARAH()``, ``STORM()``. By default one is chosen; ``result.message`` says which and why.
     domain : Domain, optional
         ``Box``, ``Simplex``, ``L1Ball``, ``L2Ball`` (sets), ``L1``, ``ElasticNet`` (terms of the objective); they act on
         the penalised coordinates, so the intercept of a linear model stays free.
     max_passes : float, optional
-        Budget: component losses evaluated by the algorithm over n. The default is the algorithm's.
+        Budget: component losses or gradients evaluated by the algorithm, whichever are more, over n. The default is the
+        algorithm's.
     tol : float, optional
         Relative certified gap: the run has converged when ``gap <= tol |P(w)|``. Where no certificate exists, the rule is
         ``|grad P(w)| max(1, |w|) <= tol max(1, |P(w)|)``, with the gradient mapping ``w - prox(w - grad P(w))`` in place
         of the gradient when there is a domain. In a long run whose P has all but vanished (an optimum of 0), a gap of one
         rounding unit of ``|P(0)|`` is enough. 0 means no tolerance. Default: 1e-6 for smooth and 1e-4 for non-smooth
-        problems on the full batch; for stochastic algorithms 1e-3, and none when ``max_passes`` is given.
+        problems on the full batch; for stochastic algorithms 1e-3 (``SVRG``, ``SCSG``, ``SARAH``: 1e-4), and none when
+        ``max_passes`` is given.
     seed : int, default 0
         Of all draws; the same seed gives the same bits, for any number of threads.
     callback : callable, optional
@@ -79,7 +82,7 @@ def minimize(
         .gradient_norm, .trace``; the run ends when it returns True.
     trace : "pass", "step", int or None, default "pass"
         When points are recorded: about once a pass, at each step, every so many steps, or only at the start and the end.
-        ``SGD`` and ``Nesterov`` with their default step judge it at recorded points (it is chosen anew after 1, 2, 4, ...
+        Stochastic algorithms with their default step judge it at recorded points (it is chosen anew after 1, 2, 4, ...
         passes and cut when the objective rises), so with default steps ``trace`` can change the run; with a given
         ``step`` it does not.
     checkpoint : path or Checkpoint, optional
