@@ -30,20 +30,20 @@ std::shared_ptr<Minibatch> make_minibatch(std::shared_ptr<Oracle> oracle, std::s
   return std::make_shared<Minibatch>(std::move(oracle), std::move(risk), std::move(population), settings, group.has_value());
 }
 
-Population population_of(const Oracle& oracle, const OptionalDoubles& base) {
-  return {oracle.size(), base ? input(*base, oracle.size(), "base") : nullptr, nullptr};
+Population population_of(const Oracle& oracle, std::int64_t size, const OptionalDoubles& base) {
+  return {size, base ? input(*base, oracle.size(), "base") : nullptr, nullptr};
 }
 
 std::shared_ptr<Mlmc> make_mlmc(std::shared_ptr<Oracle> oracle, std::shared_ptr<Risk> risk, const OptionalDoubles& base,
                                 std::int64_t n0, int levels, std::uint64_t seed) {
-  Population population = population_of(*oracle, base);
+  Population population = population_of(*oracle, oracle->population(), base);
   const MlmcSettings settings{.n0 = n0, .levels = levels, .seed = seed};
   return std::make_shared<Mlmc>(std::move(oracle), std::move(risk), std::move(population), settings);
 }
 
 std::shared_ptr<GrowingBatch> make_growing(std::shared_ptr<Oracle> oracle, std::shared_ptr<Risk> risk,
                                            const OptionalDoubles& base, std::int64_t n0, double growth, std::uint64_t seed) {
-  Population population = population_of(*oracle, base);
+  Population population = population_of(*oracle, oracle->size(), base);
   const GrowingBatchSettings settings{.n0 = n0, .growth = growth, .seed = seed};
   return std::make_shared<GrowingBatch>(std::move(oracle), std::move(risk), std::move(population), settings);
 }

@@ -3,7 +3,6 @@
 #include <chrono>
 #include <cstdint>
 #include <exception>
-#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -15,29 +14,25 @@
 namespace leeward::python {
 namespace {
 
-// Seconds of one call of losses and of gradient inside a native loop, as algorithms make them: the least of five rounds.
-py::tuple seconds(const Oracle& oracle, const Doubles& w, const Doubles& weights, const OptionalIndex& index, std::int64_t calls) {
+// Seconds of one call of losses and of gradient inside a native loop, as algorithms make them.
+py::tuple call_seconds(const Oracle& oracle, const Doubles& w, const Doubles& weights, const OptionalIndex& index, std::int64_t calls) {
   using Clock = std::chrono::steady_clock;
   const double* const at = input(w, oracle.dim(), "w");
   const Batch batch = batch_of(index, oracle);
   const double* const scale = input(weights, batch.size, "weights");
   std::vector<double> out(static_cast<std::size_t>(std::max(batch.size, oracle.dim())));
   CallResources use(1);
-  double best[2] = {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
+  Clock::time_point times[3];
   {
     const py::gil_scoped_release release;
-    for (int round = 0; round < 5; ++round)
-      for (int what = 0; what < 2; ++what) {
-        const auto begin = Clock::now();
-        for (std::int64_t k = 0; k < calls; ++k) {
-          if (what == 0) oracle.losses(at, batch, out.data(), use);
-          else oracle.gradient(at, batch, scale, out.data(), use);
-        }
-        const double spent = std::chrono::duration<double>(Clock::now() - begin).count() / static_cast<double>(calls);
-        best[what] = std::min(best[what], spent);
-      }
+    times[0] = Clock::now();
+    for (std::int64_t k = 0; k < calls; ++k) oracle.losses(at, batch, out.data(), use);
+    times[1] = Clock::now();
+    for (std::int64_t k = 0; k < calls; ++k) oracle.gradient(at, batch, scale, out.data(), use);
+    times[2] = Clock::now();
   }
-  return py::make_tuple(best[0], best[1]);
+  const auto a_call = [&](int k) { return std::chrono::duration<double>(times[k + 1] - times[k]).count() / static_cast<double>(calls); };
+  return py::make_tuple(a_call(0), a_call(1));
 }
 
 // A function at an address, as ctypes, numba and SciPy give it.
@@ -90,7 +85,7 @@ void bind_functions(py::module_& m) {
   py::class_<CFunctionOracle, Oracle, std::shared_ptr<CFunctionOracle>>(m, "CFunctionOracle")
       .def(py::init(&make_cfunction), arg("losses"), arg("gradient"), arg("size"), arg("dim"), arg("parallel"));
 
-  m.def("call_seconds", &seconds, arg("oracle"), arg("w"), arg("weights"), arg("index").none(true), arg("calls"));
+  m.def("call_seconds", &call_seconds, arg("oracle"), arg("w"), arg("weights"), arg("index").none(true), arg("calls"));
 }
 
 }  // namespace leeward::python

@@ -29,29 +29,52 @@ LEEWARD_INLINE bool lanes_are_finite(const T* x, std::int64_t n) {
 LEEWARD_CLONES bool block_is_finite(const double* x, std::int64_t n) { return lanes_are_finite(x, n); }
 LEEWARD_CLONES bool block_is_finite(const float* x, std::int64_t n) { return lanes_are_finite(x, n); }
 
-}  // namespace
+// The sum of x, copied to out where Copy says so: infinite or NaN if an element is, and else only where it overflows.
+constexpr int kWide = 2 * kLanes;  // two independent chains of additions in the widest registers
 
-bool all_finite(const double* x, std::int64_t n) { return block_is_finite(x, n); }
-
-LEEWARD_CLONES bool copy_and_check(const double* x, std::int64_t n, double* out) {
-  double lane[kLanes] = {};
+template <bool Copy>
+LEEWARD_INLINE double plain_sum(const double* x, std::int64_t n, double* out) {
+  double rest[4] = {};
   std::int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    LEEWARD_LANES
-    for (int l = 0; l < kLanes; ++l) {
-      const double v = x[i + l];
-      out[i + l] = v;
-      lane[l] += v - v;
+  if (n >= kWide) {
+    double lane[kWide] = {};
+    for (; i + kWide <= n; i += kWide) {
+      LEEWARD_LANES
+      for (int l = 0; l < kWide; ++l) {
+        const double v = x[i + l];
+        if (Copy) out[i + l] = v;
+        lane[l] += v;
+      }
     }
+    for (int l = 0; l < 4; ++l)
+      for (int m = 4; m < kWide; m += 4) lane[l] += lane[l + m];
+    for (int l = 0; l < 4; ++l) rest[l] = lane[l];
   }
-  double sum = 0;
+  for (; i + 4 <= n; i += 4)
+    for (int l = 0; l < 4; ++l) {
+      const double v = x[i + l];
+      if (Copy) out[i + l] = v;
+      rest[l] += v;
+    }
   for (; i < n; ++i) {
     const double v = x[i];
-    out[i] = v;
-    sum += v - v;
+    if (Copy) out[i] = v;
+    rest[0] += v;
   }
-  for (int l = 0; l < kLanes; ++l) sum += lane[l];
-  return sum == 0;
+  return (rest[0] + rest[1]) + (rest[2] + rest[3]);
+}
+
+LEEWARD_CLONES double sum_of(const double* x, std::int64_t n) { return plain_sum<false>(x, n, nullptr); }
+LEEWARD_CLONES double copy_sum(const double* x, std::int64_t n, double* out) { return plain_sum<true>(x, n, out); }
+
+bool is_finite(double sum) { return sum - sum == 0; }
+
+}  // namespace
+
+bool all_finite(const double* x, std::int64_t n) { return is_finite(sum_of(x, n)) || block_is_finite(x, n); }
+
+bool copy_and_check(const double* x, std::int64_t n, double* out) {
+  return is_finite(copy_sum(x, n, out)) || block_is_finite(out, n);
 }
 
 template <class T>
