@@ -57,7 +57,7 @@ DualVariable dual_variable(const Numbers4& v) {
 std::shared_ptr<DualBatch> make_dual(std::shared_ptr<Oracle> oracle, const OptionalDoubles& base,
                                      const std::tuple<int, double, double>& form, std::int64_t n, const Numbers4& eta,
                                      const Numbers4& lam, const std::optional<double>& period, std::uint64_t seed) {
-  Population population = population_of(*oracle, base);
+  Population population = population_of(*oracle, oracle->population(), base);
   const auto& [kind, parameter, radius] = form;
   const DualSettings settings{.form = {.kind = static_cast<DualKind>(kind), .parameter = parameter, .radius = radius},
                               .n = n,
