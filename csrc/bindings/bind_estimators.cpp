@@ -10,6 +10,7 @@
 #include "leeward/estimator/growing_batch.hpp"
 #include "leeward/estimator/minibatch.hpp"
 #include "leeward/estimator/mlmc.hpp"
+#include "leeward/estimator/penalty_search.hpp"
 #include "leeward/estimator/snapshot.hpp"
 #include "leeward/estimator/spider.hpp"
 #include "leeward/estimator/storm.hpp"
@@ -67,6 +68,18 @@ std::shared_ptr<DualBatch> make_dual(std::shared_ptr<Oracle> oracle, const Optio
                               .period = period.value_or(1.0),
                               .seed = seed};
   return std::make_shared<DualBatch>(std::move(oracle), std::move(population), settings);
+}
+
+// levels: (n0, levels); lam: (start, low, high, step).
+std::shared_ptr<PenaltySearch> make_penalty_search(std::shared_ptr<Oracle> oracle, const OptionalDoubles& base,
+                                                   const std::tuple<std::int64_t, int>& levels, double radius,
+                                                   const Numbers4& lam, const std::optional<double>& period,
+                                                   std::uint64_t seed) {
+  Population population = population_of(*oracle, oracle->population(), base);
+  const MlmcSettings draws{.n0 = std::get<0>(levels), .levels = std::get<1>(levels), .seed = seed};
+  const PenaltySearchSettings settings{
+      .radius = radius, .lam = dual_variable(lam), .decaying = period.has_value(), .period = period.value_or(1.0)};
+  return std::make_shared<PenaltySearch>(std::move(oracle), std::move(population), draws, settings);
 }
 
 ComponentMean component_mean(std::shared_ptr<Oracle> oracle, const OptionalDoubles& base, const OptionalDoubles& chances,
@@ -216,6 +229,11 @@ void bind_estimators(py::module_& m) {
            arg("period").none(true), arg("seed"), py::keep_alive<1, 2>())
       .def_property_readonly("eta", &DualBatch::eta)
       .def_property_readonly("lam", &DualBatch::lam);
+
+  py::class_<PenaltySearch, Estimator, std::shared_ptr<PenaltySearch>>(m, "PenaltySearch")
+      .def(py::init(&make_penalty_search), arg("oracle"), arg("base").none(true), arg("levels"), arg("radius"), arg("lam"),
+           arg("period").none(true), arg("seed"), py::keep_alive<1, 2>())
+      .def_property_readonly("lam", &PenaltySearch::lam);
 
   py::class_<GrowingBatch, Estimator, std::shared_ptr<GrowingBatch>>(m, "GrowingBatch")
       .def(py::init(&make_growing), arg("oracle"), arg("risk"), arg("base").none(true), arg("n0"), arg("growth"), arg("seed"),

@@ -1,31 +1,18 @@
 #include "leeward/estimator/dual_batch.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 
 #include "leeward/core/stream.hpp"
 
 namespace leeward {
-namespace {
-
-void check(const DualVariable& v, const char* name) {
-  if (!(v.low <= v.start && v.start <= v.high && v.step >= 0.0 && std::isfinite(v.step)))
-    throw std::invalid_argument(std::string(name) + " must start in its interval and have a finite step of at least 0");
-}
-
-double moved(const DualVariable& v, double at, double slope, double fall) {
-  return std::min(std::max(at - v.step * fall * slope, v.low), v.high);
-}
-
-}  // namespace
 
 DualBatch::DualBatch(std::shared_ptr<const Oracle> oracle, Population population, DualSettings settings)
     : oracle_(std::move(oracle)), population_(std::move(population)), settings_(settings) {
   if (settings_.n < 1) throw std::invalid_argument("n must be at least 1");
   if (population_.groups() > 1) throw std::invalid_argument("DualSGM draws samples, not groups");
-  check(settings_.eta, "eta");
-  check(settings_.lam, "lam");
+  settings_.eta.check("eta");
+  settings_.lam.check("lam");
   if (!(settings_.lam.low > 0.0)) throw std::invalid_argument("lam must stay above 0");
   const auto n = static_cast<std::size_t>(settings_.n);
   index_.resize(n);
@@ -57,8 +44,8 @@ Estimate DualBatch::direction(const double* w, std::uint64_t step, double* out, 
   e.finite = std::isfinite(e.value) && std::isfinite(means.paired);
   double fall = state_[2];
   if (settings_.decaying) fall /= std::sqrt(1.0 + static_cast<double>(step) / settings_.period);
-  state_[0] = moved(settings_.eta, at, 1.0 - means.ratio, fall);
-  state_[1] = moved(settings_.lam, lam, radius - (means.paired - means.conjugate), fall);
+  state_[0] = settings_.eta.next(at, 1.0 - means.ratio, fall);
+  state_[1] = settings_.lam.next(lam, radius - (means.paired - means.conjugate), fall);
   return e;
 }
 

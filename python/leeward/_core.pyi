@@ -6,7 +6,7 @@ import collections.abc
 import numpy
 import numpy.typing
 import typing
-__all__: list[str] = ['CFunctionOracle', 'Descent', 'DualBatch', 'Estimator', 'GrowingBatch', 'LinearMatrix', 'LinearOracle', 'Minibatch', 'Mlmc', 'Oracle', 'PyOracle', 'PyVjpOracle', 'Risk', 'RiskSolution', 'ScoreMemo', 'SnapshotDifference', 'Spider', 'Storm', 'call_seconds', 'cholesky', 'dot', 'draws', 'first_non_finite', 'make_chi_square', 'make_cressie_read', 'make_cvar', 'make_exponential_spectrum', 'make_extremile', 'make_kl', 'make_kl_cvar', 'make_mean', 'make_smoothed_cvar', 'make_smoothed_total_variation', 'make_step_spectrum', 'make_tilted', 'make_total_variation', 'make_worst', 'parallel_backend', 'prox', 'real_math', 'resolve_threads', 'simd_level', 'solve_triangular', 'stage_steps', 'sum', 'weighted_gram', 'weighted_sum']
+__all__: list[str] = ['CFunctionOracle', 'Descent', 'DualBatch', 'Estimator', 'GrowingBatch', 'LinearMatrix', 'LinearOracle', 'Minibatch', 'Mlmc', 'Oracle', 'PenaltySearch', 'PyOracle', 'PyVjpOracle', 'Risk', 'RiskSolution', 'ScoreMemo', 'SnapshotDifference', 'Spider', 'Storm', 'call_seconds', 'cholesky', 'dot', 'draws', 'first_non_finite', 'make_chi_square', 'make_cressie_read', 'make_cvar', 'make_exponential_spectrum', 'make_extremile', 'make_kl', 'make_kl_cvar', 'make_mean', 'make_smoothed_cvar', 'make_smoothed_total_variation', 'make_step_spectrum', 'make_tilted', 'make_total_variation', 'make_worst', 'parallel_backend', 'prox', 'real_math', 'resolve_threads', 'simd_level', 'solve_triangular', 'stage_steps', 'sum', 'weighted_gram', 'weighted_sum']
 class real_math:
     """
     The core's own real functions, the same bits at each SIMD level.
@@ -232,6 +232,12 @@ class DualBatch(Estimator):
     @property
     def lam(self) -> float:
         ...
+class PenaltySearch(Estimator):
+    def __init__(self, oracle: Oracle, base: typing.Annotated[numpy.typing.ArrayLike, numpy.float64] | None, levels: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex], radius: typing.SupportsFloat | typing.SupportsIndex, lam: tuple[typing.SupportsFloat | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex], period: typing.SupportsFloat | typing.SupportsIndex | None, seed: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    @property
+    def lam(self) -> float:
+        ...
 class GrowingBatch(Estimator):
     def __init__(self, oracle: Oracle, risk: Risk, base: typing.Annotated[numpy.typing.ArrayLike, numpy.float64] | None, n0: typing.SupportsInt | typing.SupportsIndex, growth: typing.SupportsFloat | typing.SupportsIndex, seed: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
@@ -240,18 +246,6 @@ class GrowingBatch(Estimator):
 class SnapshotDifference(Estimator):
     def __init__(self, oracle: Oracle, base: typing.Annotated[numpy.typing.ArrayLike, numpy.float64] | None, chances: typing.Annotated[numpy.typing.ArrayLike, numpy.float64] | None, stages: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex], seed: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
-    def batch(self, j: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.int64]:
-        """
-        The samples of the batch of stage j.
-        """
-    def lengths(self, first: typing.SupportsInt | typing.SupportsIndex, count: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.int64]:
-        """
-        N of stages first, first + 1, ...
-        """
-    def mini_batch(self, j: typing.SupportsInt | typing.SupportsIndex, k: typing.SupportsInt | typing.SupportsIndex, step: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.int64]:
-        """
-        The samples of inner step k of stage j, which is the given step of the run.
-        """
     def stage(self, j: typing.SupportsInt | typing.SupportsIndex) -> tuple[int, int, int]:
         """
         B, b and N of stage j = 1, 2, ...
@@ -259,18 +253,6 @@ class SnapshotDifference(Estimator):
 class Spider(Estimator):
     def __init__(self, oracle: Oracle, base: typing.Annotated[numpy.typing.ArrayLike, numpy.float64] | None, chances: typing.Annotated[numpy.typing.ArrayLike, numpy.float64] | None, stages: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex], seed: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
-    def batch(self, j: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.int64]:
-        """
-        The samples of the batch of stage j.
-        """
-    def lengths(self, first: typing.SupportsInt | typing.SupportsIndex, count: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.int64]:
-        """
-        N of stages first, first + 1, ...
-        """
-    def mini_batch(self, j: typing.SupportsInt | typing.SupportsIndex, k: typing.SupportsInt | typing.SupportsIndex, step: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.int64]:
-        """
-        The samples of inner step k of stage j, which is the given step of the run.
-        """
     def stage(self, j: typing.SupportsInt | typing.SupportsIndex) -> tuple[int, int, int]:
         """
         B, b and N of stage j = 1, 2, ...

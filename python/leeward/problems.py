@@ -244,6 +244,13 @@ class Robust:
         self._ungrouped("DualSGM")
         return _core.DualBatch(self._oracle._core, self._base, form, n, eta, lam, period, seed)
 
+    def penalty_search(
+        self, levels: tuple[int, int], lam: tuple[float, float, float, float], period: float | None, seed: int
+    ) -> Any:
+        """The native search for the penalty of a chi-square radius (csrc/include/leeward/estimator/penalty_search.hpp)."""
+        self._ungrouped("Doubling")
+        return _core.PenaltySearch(self._oracle._core, self._base, levels, self.risk.radius, lam, period, seed)
+
     def _ungrouped(self, what: str) -> None:
         if self._groups is not None:
             raise ValueError(

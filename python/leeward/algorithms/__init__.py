@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from leeward.algorithms.base import Algorithm
+from leeward.algorithms.doubling import Doubling
 from leeward.algorithms.dual_sgm import DualSGM
 from leeward.algorithms.estimators import MLMC, Estimator, GrowingBatch, Minibatch
 from leeward.algorithms.lbfgs import LBFGS
@@ -28,6 +29,7 @@ __all__ = [
     "AdaGrad",
     "Adam",
     "Algorithm",
+    "Doubling",
     "DualSGM",
     "Estimator",
     "GrowingBatch",

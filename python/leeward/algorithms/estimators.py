@@ -162,7 +162,7 @@ class MLMC(Estimator):
         if radius or isinstance(risk, Worst):
             warnings.warn(
                 f"the multi-level estimates of {risk!r} have no bounded variance: it can put any weight on one sample; use "
-                "Minibatch, or a penalty form",
+                "Minibatch, a penalty form, or Doubling for a chi-square radius",
                 UserWarning,
                 stacklevel=2,
             )

@@ -11,17 +11,13 @@
 #include <memory>
 #include <vector>
 
+#include "leeward/estimator/dual_variable.hpp"
 #include "leeward/estimator/estimator.hpp"
 #include "leeward/estimator/population.hpp"
 #include "leeward/oracle/oracle.hpp"
 #include "leeward/risk/dual_form.hpp"
 
 namespace leeward {
-
-// A dual variable: where it starts, where it must stay, and its step at t = 0 (0: it stays).
-struct DualVariable {
-  double start = 0, low = 0, high = 0, step = 0;
-};
 
 struct DualSettings {
   DualForm form;

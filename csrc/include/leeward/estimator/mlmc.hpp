@@ -32,6 +32,7 @@ class Mlmc final : public Estimator {
   std::int64_t dim() const override { return oracle_->dim(); }
   Estimate direction(const double* w, std::uint64_t step, double* out, Resources& use) override;
 
+  void set_risk(std::shared_ptr<const Risk> risk) { risk_ = std::move(risk); }
   int level(std::uint64_t step) const;
   // Samples of draw `step`, and which ones, valid until the next draw.
   std::int64_t size(std::uint64_t step) const { return settings_.n0 << level(step); }
