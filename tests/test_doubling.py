@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -56,7 +57,7 @@ def test_intervals_cover_what_they_must_with_ratio_two() -> None:
     assert len(intervals) == np.ceil(np.log2(2 * span / eps))
     assert intervals[0][1] == pytest.approx(span / 0.3)
     assert intervals[-1][0] <= eps / (2 * 0.3)
-    for (low, high), (_, below) in zip(intervals, intervals[1:], strict=False):
+    for (low, high), (_, below) in itertools.pairwise(intervals):
         assert high == pytest.approx(2 * low)
         assert low == below
 

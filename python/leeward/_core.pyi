@@ -246,6 +246,18 @@ class GrowingBatch(Estimator):
 class SnapshotDifference(Estimator):
     def __init__(self, oracle: Oracle, base: typing.Annotated[numpy.typing.ArrayLike, numpy.float64] | None, chances: typing.Annotated[numpy.typing.ArrayLike, numpy.float64] | None, stages: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex], seed: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
+    def batch(self, j: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.int64]:
+        """
+        The samples of the batch of stage j.
+        """
+    def lengths(self, first: typing.SupportsInt | typing.SupportsIndex, count: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.int64]:
+        """
+        N of stages first, first + 1, ...
+        """
+    def mini_batch(self, j: typing.SupportsInt | typing.SupportsIndex, k: typing.SupportsInt | typing.SupportsIndex, step: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.int64]:
+        """
+        The samples of inner step k of stage j, which is the given step of the run.
+        """
     def stage(self, j: typing.SupportsInt | typing.SupportsIndex) -> tuple[int, int, int]:
         """
         B, b and N of stage j = 1, 2, ...
@@ -253,6 +265,18 @@ class SnapshotDifference(Estimator):
 class Spider(Estimator):
     def __init__(self, oracle: Oracle, base: typing.Annotated[numpy.typing.ArrayLike, numpy.float64] | None, chances: typing.Annotated[numpy.typing.ArrayLike, numpy.float64] | None, stages: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex], seed: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
+    def batch(self, j: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.int64]:
+        """
+        The samples of the batch of stage j.
+        """
+    def lengths(self, first: typing.SupportsInt | typing.SupportsIndex, count: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.int64]:
+        """
+        N of stages first, first + 1, ...
+        """
+    def mini_batch(self, j: typing.SupportsInt | typing.SupportsIndex, k: typing.SupportsInt | typing.SupportsIndex, step: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.int64]:
+        """
+        The samples of inner step k of stage j, which is the given step of the run.
+        """
     def stage(self, j: typing.SupportsInt | typing.SupportsIndex) -> tuple[int, int, int]:
         """
         B, b and N of stage j = 1, 2, ...
