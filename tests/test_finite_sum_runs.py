@@ -63,6 +63,24 @@ def test_domains_are_minimised_over(domain: lw.Domain, update: Any) -> None:
     assert result.fun - best(model, domain) <= 1e-4 * result.fun
 
 
+@pytest.mark.parametrize("domain", [lw.L1(0.2), lw.ElasticNet(0.2, 0.1), lw.Box(-0.3, 0.3), lw.L1Ball(0.8)], ids=repr)
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        lw.SGD(lw.Minibatch(300, replace=False), step=0.05, momentum=0.9, average=False),
+        lw.Nesterov(lw.Minibatch(300, replace=False), step=0.05, form="momentum", average=False),
+        *(lw.SVRG(8, update=u) for u in (lw.Momentum(), lw.NesterovMomentum(), lw.AMSGrad(), lw.AdaGrad())),
+    ],
+    ids=repr,
+)
+def test_the_fixed_points_of_every_update_are_the_minimisers(algorithm: lw.Algorithm, domain: lw.Domain) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 5)) * [1.0, 2.0, 0.5, 1.0, 3.0]
+    model = lw.LinearModel(X, X @ [1.0, 0.5, 0.0, 0.0, -1.0] + rng.normal(size=300), "squared", l2=1e-3)
+    result = lw.minimize(model, algorithm=algorithm, domain=domain, max_passes=400)
+    assert result.fun - best(model, domain) <= 1e-7 * result.fun
+
+
 @pytest.mark.parametrize(
     "algorithm",
     [

@@ -84,7 +84,7 @@ def minimize(
         When points are recorded: about once a pass, at each step, every so many steps, or only at the start and the end.
         Stochastic algorithms with their default step judge it at recorded points (it is chosen anew after 1, 2, 4, ...
         passes and cut when the objective rises), so with default steps ``trace`` can change the run; with a given
-        ``step`` it does not.
+        ``step`` it does not, up to rounding where sparse rows are stepped lazily.
     checkpoint : path or Checkpoint, optional
         File in which the run is saved, at most every 2 seconds or as :class:`Checkpoint` says. When it exists, the run
         goes on from it and ends with the same bits as a run that was never stopped. A file of another problem, algorithm,

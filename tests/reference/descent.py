@@ -31,7 +31,7 @@ def sgd(
     for t in range(steps):
         g = gradient(w, t)
         v = momentum * v + g
-        w = prox(w - step(t) * (g + momentum * v if nesterov else v), step(t))
+        w = prox(w - step(t) * (g + momentum * v if nesterov else v), step(t) / (1.0 - momentum))
         iterates.append(w)
     return iterates
 

@@ -22,12 +22,14 @@ def free(v: Vector, steps: Vector) -> Vector:
 class Plain:
     """w <- prox(w - step M g)."""
 
+    momentum = 0.0
+
     def __init__(self, prox: Prox = free, metric: float | Vector = 1.0) -> None:
         self.prox, self.metric = prox, metric
 
     def __call__(self, w: Vector, g: Vector, step: float, t: int) -> Vector:
         rate = step * self.metric * np.ones_like(w)
-        return self.prox(w - rate * self.direction(g), rate)
+        return self.prox(w - rate * self.direction(g), rate / (1.0 - self.momentum))
 
     def direction(self, g: Vector) -> Vector:
         return g

@@ -30,7 +30,7 @@ class Nesterov(Algorithm):
 
     ``form="momentum"``::
 
-        v <- momentum v + g(w),    w <- prox(w - step_t (g(w) + momentum v), step_t)        (averaged)
+        v <- momentum v + g(w),    w <- prox(w - step_t (g(w) + momentum v), step_t/(1 - momentum))
 
     Parameters
     ----------

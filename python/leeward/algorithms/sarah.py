@@ -33,7 +33,7 @@ class SARAH(FiniteSum):
     inner_steps : int, optional
         Steps of a stage. Default: the batch over b, rounded.
     step : float, optional
-        Step size; by default half of that of :class:`SCSG`.
+        Step size; by default from the data as for :class:`SCSG`.
     update : Update, optional
         ``Plain()`` by default.
     output : "last", "random" or "average", default "last"

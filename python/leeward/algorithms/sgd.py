@@ -24,7 +24,7 @@ class SGD(Algorithm):
 
     With ``g_t`` the estimator's direction at ``w_t`` plus the exact ``l2 w_t``::
 
-        v <- momentum v + g_t,    w <- prox(w - step_t v, step_t)
+        v <- momentum v + g_t,    w <- prox(w - step_t v, step_t/(1 - momentum))
 
     and the answer is an average of the iterates.
 

@@ -67,7 +67,7 @@ class Plain(Update):
 
 @dataclass(frozen=True)
 class Momentum(Update):
-    """Heavy ball: ``v <- momentum v + g, w <- prox(w - step v)`` (Polyak 1964).
+    """Heavy ball: ``v <- momentum v + g, w <- prox(w - step v)`` (Polyak 1964), the prox with step ``step/(1 - momentum)``.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class Momentum(Update):
 
 @dataclass(frozen=True)
 class NesterovMomentum(Momentum):
-    """Nesterov's momentum: ``v <- momentum v + g, w <- prox(w - step (g + momentum v))``.
+    """Nesterov's momentum: ``v <- momentum v + g, w <- prox(w - step (g + momentum v))``, prox with step ``step/(1 - momentum)``.
 
     Parameters
     ----------

@@ -1,6 +1,7 @@
 // Projected stochastic gradient descent with momentum:
 //   v <- momentum v + g,   w <- prox(w - step v)                       (heavy ball; plain when momentum = 0)
 //   v <- momentum v + g,   w <- prox(w - step (g + momentum v))        (Nesterov's momentum)
+// The step of the prox is step/(1 - momentum): v tends to g/(1 - momentum), and a prox term must weigh as much.
 #pragma once
 
 #include "leeward/descent/update.hpp"
@@ -27,7 +28,7 @@ class SgdUpdate final : public Update {
     } else {
       for (std::int64_t j = 0; j < dim(); ++j) w[j] -= m.scale(j) * g[j];
     }
-    m.domain->prox(w, m.step, m.metric);
+    m.domain->prox(w, m.step / (1.0 - momentum_), m.metric);
   }
 
  private:
