@@ -275,3 +275,18 @@ def test_the_installed_script_and_the_module_are_the_same_command(tmp_path: Path
     ).stdout
     assert by_script == by_module
     assert textwrap.dedent(by_script).startswith("leeward ")
+
+
+def test_bench_compares_the_estimators_of_a_risk(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--risk", "cvar", "--size", "2000", "--repeats", "50"]) == 0
+    printed = capsys.readouterr().out
+    assert "CVaR(alpha=0.1)" in printed
+    assert printed.count("Minibatch(n=") == 4
+    assert printed.count("MLMC(n0=") == 2 or "MLMC" in printed.split("to take")[1]
+    assert "one exact gradient" in printed
+    assert "KL(penalty" not in printed
+
+
+def test_bench_names_a_wrong_number(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--risk", "cvar", "--repeats", "2"]) == 2
+    assert "repeats must be at least 10, got 2" in capsys.readouterr().err

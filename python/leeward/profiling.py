@@ -256,8 +256,17 @@ def _row(
         mean_cost=float(costs.mean()),
         largest_cost=float(costs.max()),
         seconds=float(np.median(times)),
-        work=variance * float(times.mean()),
+        work=variance * _mean_time(times, costs),
     )
+
+
+def _mean_time(times: Vector, costs: Vector) -> float:
+    """Mean time of an estimate, from the medians of those of equal cost: what else the machine does has less of a say."""
+    total = 0.0
+    for cost in np.unique(costs):
+        same = times[costs == cost]
+        total += len(same) * float(np.median(same))
+    return total / len(times)
 
 
 def _bias(h: Vector) -> tuple[float, tuple[float, float]]:

@@ -1,4 +1,4 @@
-"""The command `leeward`: demo, fit, info. Each subcommand is imported when it runs, so that `leeward info` needs NumPy alone.
+"""The command `leeward`: demo, fit, bench, info. Each subcommand is imported when it runs, so that `leeward info` needs NumPy alone.
 
 An error of the user's making is one line on standard error and exit status 2. The estimators that `demo` and `fit` train are
 handed in by `leeward.__main__`, where the faces meet; this one knows only what an estimator does.
@@ -66,6 +66,10 @@ def _run(arguments: argparse.Namespace, estimators: Estimators) -> int:
         from leeward.cli._info import info
 
         return info()
+    if arguments.command == "bench":
+        from leeward.cli._bench import bench
+
+        return bench(arguments)
     classifier, regressor = estimators()
     if arguments.command == "demo":
         from leeward.cli._demo import demo
@@ -82,9 +86,10 @@ def _parser() -> argparse.ArgumentParser:
         description="Train models that hold up when the data shifts, and see how far from optimal they are.",
     )
     parser.add_argument("--version", action="version", version=f"leeward {lw.__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="{demo,fit,info}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="{demo,fit,bench,info}")
     _add_demo(commands)
     _add_fit(commands)
+    _add_bench(commands)
     commands.add_parser(
         "info", help="version, build, SIMD level, threads", description="Version, build, SIMD level and threads."
     )
@@ -103,6 +108,23 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     )
     demo.add_argument("--no-figure", action="store_true", help="print the table only; needs no matplotlib")
     demo.add_argument("--threads", type=int, metavar="N", help="threads (default: the CPUs this process may use)")
+
+
+def _add_bench(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    bench = commands.add_parser(
+        "bench",
+        help="bias, variance and time of gradient estimators, risk by risk, and which to take",
+        description="Compares mini-batches and multi-level estimates of the gradient of every risk on a made problem: bias, "
+        "variance, cost and time with 95 per cent intervals, and the one to take. Needs NumPy and SciPy alone.",
+    )
+    names = "mean cvar kl_cvar smoothed_cvar chi_square_penalty chi_square_radius kl_penalty kl_radius cressie_read total_variation worst"
+    bench.add_argument(
+        "--risk", choices=names.split(), metavar="NAME", help=f"one risk only: {', '.join(names.split())}"
+    )
+    bench.add_argument("--size", type=int, default=20_000, metavar="N", help="number of samples (default: %(default)s)")
+    bench.add_argument(
+        "--repeats", type=int, default=4000, metavar="K", help="estimates of each estimator (default: %(default)s)"
+    )
 
 
 def _add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
