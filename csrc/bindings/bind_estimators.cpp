@@ -149,9 +149,10 @@ py::array_t<std::int64_t> drawn(const ComponentMean& mean) {
 }
 
 template <class Staged>
-void bind_staged(py::module_& m, const char* name) {
+auto bind_staged(py::module_& m, const char* name) {
   using py::arg;
-  py::class_<Staged, Estimator, std::shared_ptr<Staged>>(m, name)
+  py::class_<Staged, Estimator, std::shared_ptr<Staged>> bound(m, name);
+  bound
       .def(py::init(&make_staged<Staged>), arg("oracle"), arg("base").none(true), arg("chances").none(true), arg("stages"),
            arg("seed"), py::keep_alive<1, 2>())
       .def(
@@ -191,6 +192,18 @@ void bind_staged(py::module_& m, const char* name) {
             return drawn(s.mean());
           },
           arg("j"), arg("k"), arg("step"), "The samples of inner step k of stage j, which is the given step of the run.");
+  return bound;
+}
+
+void set_barzilai_borwein(SnapshotDifference& estimator, double first, double range, double l2, std::int64_t penalised,
+                          const OptionalDoubles& metric) {
+  BarzilaiBorwein rule{.first = first, .range = range, .l2 = l2, .penalised = penalised, .metric = {}};
+  if (!(first > 0.0 && range >= 1.0)) throw py::value_error("first must be positive and range at least 1");
+  if (metric) {
+    const double* const m = input(*metric, estimator.dim(), "metric");
+    rule.metric.assign(m, m + estimator.dim());
+  }
+  estimator.set_steps(std::move(rule));
 }
 
 }  // namespace
@@ -240,7 +253,9 @@ void bind_estimators(py::module_& m) {
            py::keep_alive<1, 2>(), py::keep_alive<1, 3>())
       .def("size", &GrowingBatch::size, arg("step"));
 
-  bind_staged<SnapshotDifference>(m, "SnapshotDifference");
+  bind_staged<SnapshotDifference>(m, "SnapshotDifference")
+      .def("set_barzilai_borwein", &set_barzilai_borwein, arg("first"), arg("range"), arg("l2"), arg("penalised"),
+           arg("metric").none(true));
   bind_staged<Spider>(m, "Spider");
   py::class_<Storm, Estimator, std::shared_ptr<Storm>>(m, "Storm")
       .def(py::init(&make_storm), arg("oracle"), arg("base").none(true), arg("chances").none(true), arg("batch"), arg("first"),

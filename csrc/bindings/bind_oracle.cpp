@@ -12,6 +12,7 @@
 #include "leeward/oracle/linear.hpp"
 #include "leeward/oracle/page_run.hpp"
 #include "leeward/oracle/row_tiles.hpp"
+#include "leeward/oracle/squares.hpp"
 #include "py_batch.hpp"
 
 namespace leeward::python {
@@ -136,6 +137,31 @@ void matrix_rows(const Matrix& matrix, const Integers& index, Doubles& out) {
   }
 }
 
+// (sums, tops) of the columns' squares under weights p.
+py::tuple matrix_column_squares(const Matrix& matrix, const std::optional<Doubles>& p, int threads) {
+  const LinearMatrix& x = *matrix.rows;
+  const double* const weights = p ? input(*p, x.rows(), "p") : nullptr;
+  py::array_t<double> sums(x.cols()), tops(x.cols());
+  double *const to = sums.mutable_data(), *const top = tops.mutable_data();
+  CallResources use(threads);
+  {
+    const py::gil_scoped_release release;
+    column_squares(x, weights, to, top, use);
+  }
+  return py::make_tuple(sums, tops);
+}
+
+py::array_t<double> matrix_row_squares(const Matrix& matrix, const std::optional<Doubles>& metric, int threads) {
+  const LinearMatrix& x = *matrix.rows;
+  const double* const m = metric ? input(*metric, x.cols(), "metric") : nullptr;
+  py::array_t<double> out(x.rows());
+  double* const to = out.mutable_data();
+  CallResources use(threads);
+  const py::gil_scoped_release release;
+  row_squares(x, m, to, use);
+  return out;
+}
+
 hd::LossKind loss_kind(const std::string& name) {
   using hd::LossKind;
   static const std::map<std::string, LossKind> kinds{
@@ -211,6 +237,8 @@ void bind_oracle(py::module_& m) {
       .def_static("csr", &make_csr_matrix, arg("data"), arg("indices"), arg("indptr"), arg("cols"))
       .def_property_readonly("shape", [](const Matrix& x) { return py::make_tuple(x.rows->rows(), x.rows->cols()); })
       .def("first_bad", &first_bad, arg("limit"), arg("threads") = 0)
+      .def("column_squares", &matrix_column_squares, arg("p").none(true), arg("threads") = 0)
+      .def("row_squares", &matrix_row_squares, arg("metric").none(true), arg("threads") = 0)
       .def("scores", &matrix_scores, arg("w"), arg("outputs"), arg("intercept"), arg("out").noconvert(), arg("threads") = 0)
       .def("rows", &matrix_rows, arg("index"), arg("out").noconvert());
 

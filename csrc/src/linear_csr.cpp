@@ -101,6 +101,28 @@ class CsrMatrix final : public LinearMatrix {
     }
     return sum;
   }
+  void add_squares(Rows rows, const double* p, double* sums, double* tops) const override {
+    for (std::int64_t k = 0; k < rows.count; ++k) {
+      const double share = p != nullptr ? p[k] : 1.0;
+      if (!(share > 0.0)) continue;
+      for (std::int64_t e = x_.indptr[rows[k]]; e < x_.indptr[rows[k] + 1]; ++e) {
+        const double square = static_cast<double>(x_.data[e]) * static_cast<double>(x_.data[e]);
+        sums[x_.indices[e]] += share * square;
+        double& top = tops[x_.indices[e]];
+        top = square > top ? square : top;
+      }
+    }
+  }
+  void squares(Rows rows, const double* metric, double* out) const override {
+    for (std::int64_t k = 0; k < rows.count; ++k) {
+      double sum = 0.0;
+      for (std::int64_t e = x_.indptr[rows[k]]; e < x_.indptr[rows[k] + 1]; ++e) {
+        const double v = static_cast<double>(x_.data[e]);
+        sum += v * v * (metric != nullptr ? metric[x_.indices[e]] : 1.0);
+      }
+      out[k] = sum;
+    }
+  }
   std::int64_t first_bad(std::int64_t i, double limit) const override {
     for (std::int64_t e = x_.indptr[i]; e < x_.indptr[i + 1]; ++e) {
       const double v = static_cast<double>(x_.data[e]);

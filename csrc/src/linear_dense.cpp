@@ -166,6 +166,42 @@ LEEWARD_INLINE std::int64_t first_bad_body(const T* x, std::int64_t cols, T limi
   return j;
 }
 
+template <class T>
+LEEWARD_INLINE void add_squares_body(DenseView<T> x, Rows rows, const double* p, double* LEEWARD_RESTRICT sums,
+                                     double* LEEWARD_RESTRICT tops) {
+  for (std::int64_t k = 0; k < rows.count; ++k) {
+    const double share = p != nullptr ? p[k] : 1.0;
+    if (!(share > 0.0)) continue;
+    const T* LEEWARD_RESTRICT row = x.row(rows[k]);
+    for (std::int64_t j = 0; j < x.cols; ++j) {
+      const double square = static_cast<double>(row[j]) * static_cast<double>(row[j]);
+      sums[j] += share * square;
+      tops[j] = square > tops[j] ? square : tops[j];
+    }
+  }
+}
+
+template <class T>
+LEEWARD_INLINE void squares_body(DenseView<T> x, Rows rows, const double* LEEWARD_RESTRICT metric, double* LEEWARD_RESTRICT out) {
+  for (std::int64_t k = 0; k < rows.count; ++k) {
+    const T* LEEWARD_RESTRICT row = x.row(rows[k]);
+    Lanes sum;
+    std::int64_t j = 0;
+    for (; j + kLanes <= x.cols; j += kLanes) {
+      LEEWARD_LANES
+      for (int l = 0; l < kLanes; ++l) {
+        const double v = static_cast<double>(row[j + l]);
+        sum.lane[l] += v * v * (metric != nullptr ? metric[j + l] : 1.0);
+      }
+    }
+    for (int l = 0; j < x.cols; ++j, ++l) {
+      const double v = static_cast<double>(row[j]);
+      sum.lane[l] += v * v * (metric != nullptr ? metric[j] : 1.0);
+    }
+    out[k] = sum.fold();
+  }
+}
+
 #define LEEWARD_DENSE(T)                                                                                             \
   LEEWARD_CLONES void dots_kernel(DenseView<T> x, Rows rows, const double* w, double bias, double* out,              \
                                   std::int64_t stride) {                                                             \
@@ -175,6 +211,12 @@ LEEWARD_INLINE std::int64_t first_bad_body(const T* x, std::int64_t cols, T limi
   LEEWARD_CLONES void add_rows_kernel(DenseView<T> x, Rows rows, const double* r, std::int64_t stride, double* out) { \
     if (rows.index != nullptr) return add_rows_body<true>(x, rows, r, stride, out);                                  \
     add_rows_body<false>(x, rows, r, stride, out);                                                                   \
+  }                                                                                                                  \
+  LEEWARD_CLONES void add_squares_kernel(DenseView<T> x, Rows rows, const double* p, double* sums, double* tops) {   \
+    add_squares_body(x, rows, p, sums, tops);                                                                        \
+  }                                                                                                                  \
+  LEEWARD_CLONES void squares_kernel(DenseView<T> x, Rows rows, const double* metric, double* out) {                 \
+    squares_body(x, rows, metric, out);                                                                              \
   }                                                                                                                  \
   LEEWARD_CLONES std::int64_t first_bad_kernel(const T* x, std::int64_t cols, T limit) {                             \
     return first_bad_body(x, cols, limit);                                                                           \
@@ -204,6 +246,10 @@ class DenseMatrix final : public LinearMatrix {
     for (std::int64_t j = 0; j < x_.cols; ++j) sum.lane[j % kLanes] += static_cast<double>(x[j]) * static_cast<double>(x[j]);
     return sum.fold();
   }
+  void add_squares(Rows rows, const double* p, double* sums, double* tops) const override {
+    add_squares_kernel(x_, rows, p, sums, tops);
+  }
+  void squares(Rows rows, const double* metric, double* out) const override { squares_kernel(x_, rows, metric, out); }
   std::int64_t first_bad(std::int64_t i, double limit) const override {
     const double largest = static_cast<double>(std::numeric_limits<T>::max());
     return first_bad_kernel(x_.row(i), x_.cols, static_cast<T>(limit < largest ? limit : largest));

@@ -54,7 +54,7 @@ StretchDone LinearLoop::run(const Stretch& stretch, Resources& use) {
   index_.resize(static_cast<std::size_t>(steps * batch));
   weights_.resize(index_.size());
   e.mean().draw_steps(e.number(), e.done(), stretch.first, stage, steps, slices, index_.data(), weights_.data());
-  stage_.begin({.step = stretch.step * stage.scale, .l2 = stretch.l2, .metric = stretch.metric, .domain = stretch.domain},
+  stage_.begin({.step = stretch.step * e.scale(), .l2 = stretch.l2, .metric = stretch.metric, .domain = stretch.domain},
                {.w = e.reference(), .gradient = e.gradient(), .slopes = kept_slopes(use)}, stretch.w);
   stage_.steps(index_.data(), weights_.data(), steps, batch, 0, use);
   StretchDone done;

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "leeward/estimator/component_mean.hpp"
@@ -14,6 +15,17 @@
 #include "leeward/estimator/stages.hpp"
 
 namespace leeward {
+
+// Steps of a stage after Barzilai and Borwein (Tan, Ma, Dai and Qian 2016): with d the move from one reference point to the next
+// and N the steps in between,  eta = |d|^2 / (N d . (change of the gradient, l2 term included)),  |d|^2 in the metric 1/metric;
+// kept within [first/range, first range]. Stages whose batch, or the one before, is not all samples keep the step before.
+struct BarzilaiBorwein {
+  double first = 0;  // the schedule's step; 0: no such rule
+  double range = 1;
+  double l2 = 0;
+  std::int64_t penalised = 0;
+  std::vector<double> metric;  // (dim), or empty: 1
+};
 
 class SnapshotDifference final : public Estimator {
  public:
@@ -30,19 +42,24 @@ class SnapshotDifference final : public Estimator {
   std::int64_t number() const { return static_cast<std::int64_t>(state_[kNumber]); }  // of the stage; 0 before the first
   std::int64_t done() const { return static_cast<std::int64_t>(state_[kDone]); }      // inner steps of it
   std::int64_t left() const { return stage_of(number()).length - done(); }
-  const Stage& stage() { return stage_of(number()); }
+  const Stage& stage() const { return stage_of(number()); }
+  double scale() const { return stage().scale * state_[kScale]; }  // of the steps of the stage
   const double* reference() const { return state_.data() + kHeader; }
   const double* gradient() const { return reference() + dim(); }
   const Stages& stages() const { return stages_; }
   ComponentMean& mean() { return mean_; }
+  void set_steps(BarzilaiBorwein rule) { steps_ = std::move(rule); }
 
  private:
   // Then the reference point and its gradient. Owed: batches evaluated and shares of empty stages not yet reported.
-  static constexpr std::size_t kNumber = 0, kDone = 1, kOwed = 2, kBefore = 3, kHeader = 4;
+  static constexpr std::size_t kNumber = 0, kDone = 1, kOwed = 2, kBefore = 3, kScale = 4, kHeader = 5;
   const Stage& stage_of(std::int64_t j) const;
+  double share() const { return stage().share() * state_[kScale]; }
+  void renew_step(const double* w, const double* new_gradient);
 
   ComponentMean mean_;
   Stages stages_;
+  BarzilaiBorwein steps_;
   std::vector<double> other_;
   mutable Stage stage_;  // of stage number known_
   mutable std::int64_t known_ = 0;

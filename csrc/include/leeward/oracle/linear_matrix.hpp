@@ -32,6 +32,11 @@ class LinearMatrix {
   virtual void copy_row(std::int64_t i, double* out) const = 0;
   // |x_i|^2; scratch holds cols zeros before and after.
   virtual double squared_norm(std::int64_t i, double* scratch) const = 0;
+  // sums[0..cols) += sum_k p[k] x_kj^2 (p null: 1) and tops[j] at least each of these x_kj^2 with p[k] > 0; entries that name the
+  // same column twice count one by one here and below.
+  virtual void add_squares(Rows rows, const double* p, double* sums, double* tops) const = 0;
+  // out[k] = sum_j metric_j x_kj^2, metric null: 1
+  virtual void squares(Rows rows, const double* metric, double* out) const = 0;
   // Column of the first entry of row i that is not a number of magnitude <= limit, else -1.
   virtual std::int64_t first_bad(std::int64_t i, double limit) const = 0;
   // The inner loop of stochastic methods on these rows, which must outlive it.
