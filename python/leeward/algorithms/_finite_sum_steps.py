@@ -1,0 +1,106 @@
+"""Step sizes of the finite-sum methods that need no tuning, and the chances of importance sampling.
+
+Per-sample constants: in the metric ``diag(1/m)`` the gradient of ``l_i + (l2/2)|w|^2`` has the Lipschitz constant
+``L_i = sup l'' sum_j m_j x_ij^2 + l2 max_j m_j`` (an intercept counts as a feature of ones). With
+
+    m_j = 1 / (sqrt(mean_i x_ij^2 max_i x_ij^2) + l2),
+
+features of any unit move alike, and a feature that few samples have does not blow up their L_i, as the mean square alone would.
+
+Importance sampling draws sample i with chance proportional to ``p_i (0.9 L_i + 0.1 mean L)`` and weighs it by ``p_i/chance_i``
+(Xiao and Zhang 2014): the mean of the L_i then stands where else their maximum must, at most 1/0.9 of it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from leeward.oracles import LinearModel
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from leeward.domains import Domain
+    from leeward.problems import Robust
+
+    Vector = NDArray[np.float64]
+
+__all__ = ["SAMPLING", "STEPS", "Constants", "chances", "check_step_rule", "constants", "row_scaling"]
+
+STEPS = ("theory", "bb", "linesearch")
+SAMPLING = ("uniform", "importance")
+_KEPT = 0.9  # share of the chances that follows the constants
+
+
+@dataclass(frozen=True)
+class Constants:
+    """``per_sample`` L_i (n,); ``largest`` and ``mean`` of those with positive weight."""
+
+    per_sample: Vector
+    largest: float
+    mean: float
+
+    def drawn(self, sampling: str) -> float:
+        """What bounds a drawn sample's constant over its chance: the largest L_i, or about their mean."""
+        return self.largest if sampling == "uniform" else self.mean / _KEPT
+
+
+def row_scaling(problem: Robust, domain: Domain | None, threads: int) -> Vector | None:
+    """The metric m of the moves (dim,); 1 for intercepts. None for oracles that are no linear model, and for domains whose
+    projection mixes the coordinates."""
+    model = problem.oracle
+    mixes = domain is not None and not domain.separable
+    if mixes or not isinstance(model, LinearModel):
+        return None
+    sums, tops = model._matrix.column_squares(problem.base, threads)
+    scale = np.sqrt(sums) * np.sqrt(tops) + model.l2
+    largest = float(scale.max(initial=0.0))
+    if largest == 0:
+        return None
+    metric = np.ones(model.dim)
+    metric[: model.penalised] = np.tile(1.0 / np.maximum(scale, 1e-16 * largest), model.n_outputs)
+    return metric
+
+
+def constants(problem: Robust, metric: Vector | None, threads: int) -> Constants | None:
+    """The per-sample constants in a metric; None where there are none (other oracles, losses without them)."""
+    model = problem.oracle
+    if not isinstance(model, LinearModel):
+        return None
+    curvature = model.loss.curvature_bound
+    if not math.isfinite(curvature):
+        return None
+    m = None if metric is None else metric[: model.n_features]
+    squares = model._matrix.row_squares(m, threads)
+    if model.intercept:
+        squares += 1.0
+    per_sample = curvature * squares
+    if model.l2:
+        per_sample += model.l2 * (1.0 if metric is None else float(metric[: model.penalised].max(initial=0.0)))
+    base = problem.base
+    if base is None:
+        largest, mean = float(per_sample.max()), float(per_sample.mean())
+    else:
+        largest, mean = float(per_sample[base > 0].max()), float(np.sum(base * per_sample))
+    if not (largest > 0.0 and math.isfinite(largest)):
+        return None
+    return Constants(per_sample, largest, mean)
+
+
+def chances(problem: Robust, found: Constants) -> Vector:
+    """Chances of the samples for importance sampling, up to a factor; 0 where the weight is."""
+    weight = _KEPT * found.per_sample + (1.0 - _KEPT) * found.mean
+    return weight if problem.base is None else problem.base * weight
+
+
+def check_step_rule(step: Any, sampling: Any) -> None:
+    """Checks the settings ``step`` and ``sampling``."""
+    number = isinstance(step, float | int) and not isinstance(step, bool) and math.isfinite(step) and step > 0
+    if not (step is None or number or (isinstance(step, str) and step in STEPS)):
+        raise ValueError(f"step must be positive and finite, {', '.join(map(repr, STEPS))} or None, got {step!r}")
+    if sampling not in SAMPLING:
+        raise ValueError(f"sampling must be 'uniform' or 'importance', got {sampling!r}")
