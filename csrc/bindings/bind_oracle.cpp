@@ -249,6 +249,7 @@ void bind_oracle(py::module_& m) {
            arg("outputs"), arg("intercept"), arg("memo").none(true), py::keep_alive<1, 2>(), py::keep_alive<1, 3>(),
            py::keep_alive<1, 9>())
       .def_property_readonly("outputs", &LinearOracle::outputs)
+      .def_property_readonly("score_smoothness", [](const LinearOracle& o) { return hd::score_smoothness(o.settings().loss); })
       .def("slopes", &per_output<&LinearOracle::slopes>, arg("w"), arg("index").none(true), arg("out").noconvert(),
            arg("threads") = 0)
       .def("curvatures", &per_output<&LinearOracle::curvatures>, arg("w"), arg("index").none(true), arg("out").noconvert(),

@@ -7,6 +7,7 @@ namespace {
 
 constexpr std::int64_t kWork = std::int64_t{1} << 18;  // entries of rows between two stops, and
 constexpr std::int64_t kDense = 8;                     // at least so many for each coordinate, all of which a stop touches
+constexpr std::int64_t kPages = std::int64_t{1} << 16;  // rows read of a mapped matrix until their pages are given back
 
 // Inner steps from one stop to the next.
 std::int64_t steps_between(const LinearOracle& oracle, std::int64_t batch) {
@@ -65,6 +66,11 @@ StretchDone LinearLoop::run(const Stretch& stretch, Resources& use) {
     return done;
   }
   std::copy(moved_.begin(), moved_.end(), stretch.w);
+  read_ += steps * batch;
+  if (oracle_.matrix().stretch() > 0 && read_ >= kPages) {  // of a mapped file, each row may have brought in a page
+    oracle_.matrix().give_back(0, oracle_.size());
+    read_ = 0;
+  }
   done.steps = steps;
   done.estimate = e.advance(steps, steps * batch);
   return done;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "leeward/core/parallel.hpp"
+#include "leeward/oracle/page_run.hpp"
 #include "leeward/oracle/row_tiles.hpp"
 
 namespace leeward {
@@ -15,8 +16,10 @@ void column_squares(const LinearMatrix& x, const double* p, double* sums, double
   std::fill(partial, partial + t.tasks * two, 0.0);
   parallel_blocks(t.tasks, use.threads, [&](std::int64_t task) {
     double* const own = partial + task * two;
+    PageRun pages(x, {nullptr, x.rows()}, t.first_row(t.first_tile(task + 1)));
     for (std::int64_t j = t.first_tile(task); j < t.first_tile(task + 1); ++j) {
       use.poll();
+      pages.read(t.first_row(j), t.rows_of(j));
       x.add_squares({nullptr, t.first_row(j), t.rows_of(j)}, p != nullptr ? p + t.first_row(j) : nullptr, own, own + cols);
     }
   });
@@ -33,8 +36,10 @@ void column_squares(const LinearMatrix& x, const double* p, double* sums, double
 void row_squares(const LinearMatrix& x, const double* metric, double* out, Resources& use) {
   const RowTiles t = RowTiles::make(x.rows(), x, 1, 0);
   parallel_blocks(t.tasks, use.threads, [&](std::int64_t task) {
+    PageRun pages(x, {nullptr, x.rows()}, t.first_row(t.first_tile(task + 1)));
     for (std::int64_t j = t.first_tile(task); j < t.first_tile(task + 1); ++j) {
       use.poll();
+      pages.read(t.first_row(j), t.rows_of(j));
       x.squares({nullptr, t.first_row(j), t.rows_of(j)}, metric, out + t.first_row(j));
     }
   });

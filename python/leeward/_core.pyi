@@ -207,6 +207,9 @@ class LinearOracle(Oracle):
     @property
     def outputs(self) -> int:
         ...
+    @property
+    def score_smoothness(self) -> float:
+        ...
 class Estimator:
     def direction(self, w: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], step: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex = 0) -> tuple[typing.Any, ...]:
         ...

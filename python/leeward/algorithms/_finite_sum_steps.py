@@ -29,7 +29,18 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["SAMPLING", "STEPS", "Constants", "chances", "check_step_rule", "constants", "row_scaling"]
+__all__ = [
+    "SAMPLING",
+    "STEPS",
+    "Constants",
+    "Prepared",
+    "Wish",
+    "check_step_rule",
+    "constants",
+    "prepare",
+    "require_constants",
+    "row_scaling",
+]
 
 STEPS = ("theory", "bb", "linesearch")
 SAMPLING = ("uniform", "importance")
@@ -71,7 +82,7 @@ def constants(problem: Robust, metric: Vector | None, threads: int) -> Constants
     model = problem.oracle
     if not isinstance(model, LinearModel):
         return None
-    curvature = model.loss.curvature_bound
+    curvature = float(model._core.score_smoothness)
     if not math.isfinite(curvature):
         return None
     m = None if metric is None else metric[: model.n_features]
@@ -91,7 +102,56 @@ def constants(problem: Robust, metric: Vector | None, threads: int) -> Constants
     return Constants(per_sample, largest, mean)
 
 
-def chances(problem: Robust, found: Constants) -> Vector:
+@dataclass(frozen=True)
+class Prepared:
+    """What is known before a run: the metric of its moves, the first step, and the chances of its draws; None where the general
+    rules of ``_steps`` choose (metric and step) or draws are uniform."""
+
+    metric: Vector | None = None
+    step: float | None = None
+    chances: Vector | None = None
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What an algorithm asks for: its settings, the size b of its mini-batches, and its theory's step in units of 1/L."""
+
+    step: float | str | None
+    sampling: str
+    plain: bool
+    inner: int
+    theory: float
+
+
+def prepare(problem: Robust, domain: Domain | None, threads: int, wish: Wish) -> Prepared:
+    """The step of a plain update, ``1/(mean L + L_drawn/b)`` or that of the theory, and the chances, where there are constants."""
+    chosen = wish.plain and wish.step in (None, "theory", "bb")
+    if not chosen and wish.sampling == "uniform":
+        return Prepared()
+    given = isinstance(wish.step, float | int)
+    metric = None if given else row_scaling(problem, domain, threads)
+    found = constants(problem, metric, threads)
+    if found is None:
+        return Prepared()
+    drawn = None if wish.sampling == "uniform" else _chances(problem, found)
+    if not chosen:
+        return Prepared(chances=drawn)
+    bound = found.drawn(wish.sampling)
+    step = wish.theory / bound if wish.step == "theory" else 1.0 / (found.mean + bound / wish.inner)
+    return Prepared(metric, step, drawn)
+
+
+def require_constants(problem: Robust) -> None:
+    """Raises ValueError where samples have no Lipschitz constants."""
+    model = problem.oracle
+    if not isinstance(model, LinearModel) or not math.isfinite(model._core.score_smoothness):
+        raise ValueError(
+            "step='theory' and sampling='importance' need Lipschitz constants of the samples' gradients, which a LinearModel "
+            f"with a smooth loss has, got {model!r}"
+        )
+
+
+def _chances(problem: Robust, found: Constants) -> Vector:
     """Chances of the samples for importance sampling, up to a factor; 0 where the weight is."""
     weight = _KEPT * found.per_sample + (1.0 - _KEPT) * found.mean
     return weight if problem.base is None else problem.base * weight

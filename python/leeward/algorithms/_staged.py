@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from leeward.algorithms._finite_sum_steps import Wish, check_step_rule, prepare, require_constants
 from leeward.algorithms._stochastic import Settings, check_update, descend
 from leeward.algorithms.base import Algorithm
 from leeward.algorithms.estimators import Estimator
@@ -15,11 +16,13 @@ from leeward.algorithms.updates import Plain, Update
 from leeward.risks import Mean
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from leeward._context import RunContext
     from leeward.domains import Domain
     from leeward.problems import Robust
 
-__all__ = ["FiniteSum", "Rule", "Staged", "check_count", "check_output", "check_size"]
+__all__ = ["FiniteSum", "Rule", "SnapshotMethod", "Staged", "check_count", "check_output", "check_size"]
 
 _BATCH_RULES = {"fixed": 0, "growing": 1, "doubling": 2}
 _LENGTH_RULES = {"geometric": 0, "mean": 1, "slices": 2, "fixed": 3, "loopless": 4}
@@ -50,9 +53,10 @@ class Staged(Estimator):
 
     kind: str
     rule: Rule
+    chances: NDArray[np.float64] | None = None
 
     def start(self, problem: Robust, seed: int) -> Any:
-        return problem.staged(self.kind, self.rule.native(), seed)
+        return problem.staged(self.kind, self.rule.native(), seed, self.chances)
 
     def cost(self, problem: Robust) -> float:
         """Of a step in a stage of the usual length: a batch over its steps, and two mini-batches."""
@@ -76,7 +80,7 @@ class Staged(Estimator):
 class FiniteSum(Algorithm):
     """Base of the methods for the mean of many losses: ``_estimator`` says which."""
 
-    step: float | None
+    step: float | str | None
     update: Update | None
     output: str
 
@@ -102,6 +106,7 @@ class FiniteSum(Algorithm):
         update = Plain() if self.update is None else self.update
         decaying = self.step is None and update.adaptive
         estimator = self._estimator(context.problem)
+        assert not isinstance(self.step, str)
         descend(context, Settings(update, estimator, self.step, False, decaying, self.output))
 
     def _estimator(self, problem: Robust) -> Estimator:
@@ -113,6 +118,45 @@ class FiniteSum(Algorithm):
         step = self.step
         if step is not None and not (isinstance(step, float | int) and math.isfinite(step) and step > 0):
             raise ValueError(f"step must be positive and finite, or None, got {step!r}")
+
+
+class SnapshotMethod(FiniteSum):
+    """Base of SCSG and SVRG: what they share beyond stages is the choice of steps and of the chances of draws."""
+
+    sampling: str
+
+    def check(self, problem: Robust, domain: Domain | None) -> None:
+        super().check(problem, domain)
+        if self.step == "theory" or self.sampling != "uniform":
+            require_constants(problem)
+
+    def run(self, context: RunContext) -> None:
+        problem = context.problem
+        update = Plain() if self.update is None else self.update
+        estimator = self._estimator(problem)
+        given = None if self.step is None or isinstance(self.step, str) else float(self.step)
+        wish = Wish(
+            self.step, self.sampling, update.name == Plain.name, estimator.inner(problem), self._theory(problem)
+        )
+        ready = prepare(problem, context.domain, context.threads, wish)
+        estimator = replace(estimator, chances=ready.chances)
+        decaying = self.step is None and update.adaptive
+        rule = self.step if isinstance(self.step, str) else None
+        descend(context, Settings(update, estimator, given, False, decaying, self.output, ready, rule))
+
+    def _estimator(self, problem: Robust) -> Staged:
+        raise NotImplementedError
+
+    def _theory(self, problem: Robust) -> float:
+        """The papers' step in units of 1/L."""
+        raise NotImplementedError
+
+    def _check_shared(self) -> None:
+        check_update(self.update)
+        check_output(self.output)
+        check_step_rule(self.step, self.sampling)
+        if self.step in ("theory", "bb") and not isinstance(self.update, Plain | None):
+            raise ValueError(f"step={self.step!r} is a rule for plain steps, got update={self.update!r}")
 
 
 def check_output(output: Any) -> None:

@@ -76,15 +76,17 @@ class Choice:
     cost: int
 
 
-def choose_step(place: Place, update: Update, per_pass: int) -> Choice:
-    """The default step of an update at a place."""
+def choose_step(place: Place, update: Update, per_pass: int, search: bool = False) -> Choice:
+    """The default step of an update at a place; ``search`` leaves the curvature to the line search on batches."""
     problem = place.problem
     count = min(_PROBES, max(2, problem.size // (8 * place.estimator.size)))
     probes = [place.probe(place.w, k) for k in range(count)]
-    curvature, kinked = (None, False) if update.adaptive else _curvature(place)
+    curvature, kinked = (None, False) if update.adaptive or search else _curvature(place)
     step, cost = _descent_step(place, probes, update, curvature, kinked or not problem.smooth)
     cost += sum(p[2] for p in probes)
     noise = _noise(probes, place.metric)
+    if search:  # a batch of one bounds its own curvature only: half for that of the mean
+        step *= place.estimator.size / (1.0 + place.estimator.size)
     if update.name == "acsa":
         # step_t / theta_t then falls as step sqrt(m/t) in the end, like the step of SGD; later where noise is small.
         period = 2.5 * per_pass ** (1.0 / 3.0) * max(1.0, 1.0 / noise) if noise > 0 else math.inf

@@ -5,12 +5,13 @@ step, the way back from a step that was too large, and the checkpoint. The loop 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from leeward._context import StopRun
+from leeward.algorithms._finite_sum_steps import Prepared
 from leeward.algorithms._steps import Choice, Place, choose_step, scaling
 from leeward.algorithms.estimators import Estimator
 from leeward.algorithms.updates import Update
@@ -28,6 +29,7 @@ __all__ = ["Settings", "check_step", "descend"]
 _AVERAGING = {False: 0, "uniform": 1, "polynomial": 2, True: 2}
 _OUTPUT = {"last": 0, "random": 1, "average": 2}
 _UNLIMITED = 2**62
+_RANGE = 30.0  # between the first step and one of Barzilai and Borwein, either way
 # A default step is cut this often, to a quarter each time, before the run is given up.
 _CUTS = 25
 # Seconds of native work between two looks at the checkpoint's clock.
@@ -44,6 +46,8 @@ class Settings:
     average: bool | str
     decaying: bool
     output: str = "last"
+    ready: Prepared = field(default_factory=Prepared)  # metric and step where they are known before the run
+    rule: str | None = None  # "bb" renews the step at each stage, "linesearch" from batches alone
 
 
 def check_step(estimator: Any, step: Any, momentum: Any, average: Any) -> None:
@@ -85,13 +89,18 @@ class _Run:
         if saved is not None:
             step, period = (float(v) for v in saved["schedule"])
             metric = saved["metric"] if saved["metric"].size else None
+        elif settings.step is None and settings.ready.step is not None:
+            metric, step, period = settings.ready.metric, settings.ready.step, math.inf
         elif settings.step is None:
             metric = scaling(self.problem, context.domain)
             choice = self._chosen(context.w0, context.initial, metric, 0)
             step, period = choice.step, choice.period
         else:
             step, period, metric = float(settings.step), float(self.per_pass), None
-        self.metric = metric
+        self.metric, self.first = metric, step if saved is None else float(saved["first"][0])
+        if settings.rule == "bb":
+            problem = self.problem
+            self.estimator.set_barzilai_borwein(self.first, _RANGE, problem.l2, problem.penalised, metric)
         self.cuts, self.pending, self.review, self.lowest = 0, False, 1.0, context.start
         if saved is not None:
             cuts, pending, self.review, self.lowest = (float(v) for v in saved["cuts"])
@@ -215,7 +224,7 @@ class _Run:
         """Whether the step may be chosen anew: with stages, where the curvature of the mean loss can change, and again at
         twice the passes of a cut; else until a first cut."""
         if self.staged:
-            return not isinstance(self.problem.oracle, LinearModel)
+            return self.settings.rule == "linesearch" or not isinstance(self.problem.oracle, LinearModel)
         return self.cuts == 0
 
     def _objective_of_iterate(self, w: NDArray[np.float64], evaluation: Evaluation) -> float:
@@ -258,7 +267,7 @@ class _Run:
         """The default step here."""
         estimator = self.settings.estimator.prober(self.problem, self.context.seed) if self.staged else self.estimator
         place = Place(self.problem, w, evaluation, estimator, self.context.threads, metric, draw)
-        choice = choose_step(place, self.settings.update, self.per_pass)
+        choice = choose_step(place, self.settings.update, self.per_pass, search=self.settings.rule == "linesearch")
         self.context.count_losses(choice.cost)
         self.context.count_gradients(choice.cost)
         return choice
@@ -303,6 +312,7 @@ class _Run:
 
     def _state(self) -> dict[str, NDArray[Any]]:
         state = dict(self.descent.state())
+        state["first"] = np.array([self.first])
         state["metric"] = np.zeros(0) if self.metric is None else self.metric
         state["cuts"] = np.array([self.cuts, self.pending, self.review, self.lowest])
         if self.automatic:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from leeward.algorithms._staged import FiniteSum, Rule, Staged, check_count, check_size
+from leeward.algorithms._staged import Rule, SnapshotMethod, Staged, check_count, check_size
 from leeward.oracles import LinearModel
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ __all__ = ["SCSG"]
 
 
 @dataclass(frozen=True)
-class SCSG(FiniteSum):
+class SCSG(SnapshotMethod):
     r"""Stochastically controlled stochastic gradient for ``min (1/n) sum_i f_i(w)``, convex or not.
 
     Stage j = 1, 2, ... draws a batch I of B samples without replacement, takes ``g = grad f_I(w~)`` at the present point w~,
@@ -36,12 +36,18 @@ class SCSG(FiniteSum):
     inner : "geometric", "mean" or "slices", default "geometric"
         The inner loop: a geometric length; always its mean, rounded; or the practical walk of the paper's experiments,
         which cuts the batch itself into B/b mini-batches and takes each once.
-    step : float, optional
-        Step size. By default from the data, ``1/(L + L_max/b)``: L the smoothness of f, L_max the largest of its components,
-        in scaled variables for a linear model; it is cut when the objective rises.
+    step : float, "theory", "bb", "linesearch" or None
+        Step size. Default: ``1/(mean L_i + L_max/b)`` for plain steps on a linear model, L_i the Lipschitz constants of its
+        samples' gradients in variables in which features of any unit move alike; else from the curvature at the start and a line
+        search. ``"theory"``: the paper's ``(b/B)^(2/3)/(6 L_max)``. ``"bb"``: the
+        default, renewed from one full batch to the next after Barzilai and Borwein. ``"linesearch"``: from line searches on drawn
+        batches, at the start and after 2, 4, 8, ... passes. A step that is not a number is cut when the objective rises.
+    sampling : "uniform" or "importance", default "uniform"
+        The inner draws: ``"importance"`` draws samples about in proportion to L_i and weighs them so that the mean stays unbiased;
+        the mean of the L_i then stands in for L_max.
     exponent : float in [0, 1], optional
         Steps of a stage are ``step (b/B)^exponent``; the paper's theory has 2/3 and ``step = 1/(6 L)``. Default: 0 for a given
-        step and for doubling batches, 2/3 for the default step with a fixed B below n or a growing one.
+        step and for doubling batches, 2/3 for the theory's step and for chosen ones with a fixed B below n or a growing one.
     update : Update, optional
         ``Plain()`` by default.
     output : "last", "random" or "average", default "last"
@@ -58,7 +64,8 @@ class SCSG(FiniteSum):
     References
     ----------
     Lei, Ju, Chen and Jordan, Non-convex finite-sum optimization via SCSG methods, NeurIPS 2017. For the doubling batch:
-    Babanezhad et al., Stop wasting my gradients, NeurIPS 2015.
+    Babanezhad et al., Stop wasting my gradients, NeurIPS 2015. Tan, Ma, Dai and Qian, Barzilai-Borwein step size for
+    stochastic gradient descent, NeurIPS 2016. Importance sampling: Xiao and Zhang 2014.
 
     Examples
     --------
@@ -72,7 +79,8 @@ class SCSG(FiniteSum):
     batch: int | str | None = None
     inner_batch: int | float | None = None
     inner: str = "geometric"
-    step: float | None = None
+    step: float | str | None = None
+    sampling: str = "uniform"
     exponent: float | None = None
     update: Update | None = None
     output: str = "last"
@@ -100,8 +108,12 @@ class SCSG(FiniteSum):
         exponent = self.exponent
         if exponent is None:
             noisy = rule == "growing" or (rule == "fixed" and size < problem.size)
-            exponent = 2.0 / 3.0 if noisy and self.step is None else 0.0
+            own = self.step is None or self.step in ("bb", "linesearch")
+            exponent = 2.0 / 3.0 if self.step == "theory" or (noisy and own) else 0.0
         return Staged("SnapshotDifference", Rule(size, inner, rule, self.inner, exponent=float(exponent)))
+
+    def _theory(self, problem: Robust) -> float:
+        return 1.0 / 6.0
 
 
 _FIRST = 256  # the first of the doubling batches

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from leeward.algorithms._staged import FiniteSum, Rule, Staged, check_count, check_size
+from leeward.algorithms._staged import Rule, SnapshotMethod, Staged, check_count, check_size
 from leeward.oracles import LinearModel
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ __all__ = ["SVRG"]
 
 
 @dataclass(frozen=True)
-class SVRG(FiniteSum):
+class SVRG(SnapshotMethod):
     r"""Stochastic variance-reduced gradient for ``min (1/n) sum_i f_i(w)``.
 
     A stage takes the full gradient ``g = grad f(w~)`` at the present point w~ and then makes steps over mini-batches S of
@@ -32,8 +32,11 @@ class SVRG(FiniteSum):
         Steps of a stage: a number, or geometric from 0 with mean n/b (SCSG with B = n). Default: n/b, rounded.
     loopless : bool, default False
         Renew w~ after each step with chance ``1/inner_steps`` (b/n by default) instead of after a fixed number of steps.
-    step : float, optional
-        Step size; by default from the data as for :class:`SCSG`.
+    step : float, "theory", "bb", "linesearch" or None
+        Step size, as for :class:`SCSG`; here ``"theory"`` is ``1/(10 L_max)`` for convex losses (Johnson and Zhang 2013; Xiao and
+        Zhang 2014), else ``(b/n)^(2/3)/(6 L_max)``.
+    sampling : "uniform" or "importance", default "uniform"
+        The inner draws, as for :class:`SCSG`.
     update : Update, optional
         ``Plain()`` by default.
     output : "last", "random" or "average", default "last"
@@ -62,7 +65,8 @@ class SVRG(FiniteSum):
     inner_batch: int | float | None = None
     inner_steps: int | str | None = None
     loopless: bool = False
-    step: float | None = None
+    step: float | str | None = None
+    sampling: str = "uniform"
     update: Update | None = None
     output: str = "last"
 
@@ -95,4 +99,9 @@ class SVRG(FiniteSum):
             length = "geometric"
         if self.loopless:
             length, chance = "loopless", min(1.0, b / n if steps is None else 1.0 / steps)
-        return Staged("SnapshotDifference", Rule(n, inner, "fixed", length, 1 if steps is None else steps, chance))
+        exponent = 2.0 / 3.0 if self.step == "theory" and not problem.convex else 0.0
+        rule = Rule(n, inner, "fixed", length, 1 if steps is None else steps, chance, exponent)
+        return Staged("SnapshotDifference", rule)
+
+    def _theory(self, problem: Robust) -> float:
+        return 0.1 if problem.convex else 1.0 / 6.0

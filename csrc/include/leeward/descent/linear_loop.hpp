@@ -30,6 +30,7 @@ class LinearLoop final : public InnerLoop {
   std::shared_ptr<SnapshotDifference> estimator_;
   const LinearOracle& oracle_;
   LinearStage stage_;
+  std::int64_t read_ = 0;
   std::vector<std::int64_t> index_;
   std::vector<double> weights_, moved_;
   std::vector<double> slopes_, slopes_at_;  // of all samples, and the point
