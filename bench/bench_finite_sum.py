@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from inner_step import step_table
 import scipy.optimize  # noqa: F401 (its BLAS must be there when threads are limited)
 import sklearn.linear_model  # noqa: F401
+from inner_step import step_table
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
