@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +55,17 @@ def test_every_update_comes_close_with_its_default_step(update: Any, method: Any
     model = make_model()
     result = lw.minimize(model, algorithm=method(update=update), max_passes=60)
     assert result.fun - best(model) <= 2e-2 * result.fun
+
+
+@pytest.mark.parametrize("loss", ["hinge", "absolute"])
+@pytest.mark.parametrize("algorithm", [lw.SVRG(8), lw.SCSG(inner_batch=4)], ids=repr)
+def test_default_steps_fall_where_the_losses_have_kinks(algorithm: lw.Algorithm, loss: str) -> None:
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(1000, 5))
+    score = X @ [1.0, -1.0, 0.5, 0.0, 2.0] + rng.normal(size=1000)
+    model = lw.LinearModel(X, np.sign(score) if loss == "hinge" else score, loss, l2=1e-2)
+    result = lw.minimize(model, algorithm=algorithm, max_passes=100)
+    assert result.fun <= 1.01 * lw.minimize(model, tol=1e-4).fun
 
 
 @pytest.mark.parametrize("domain", [lw.Box(-0.5, 0.5), lw.L1(1e-3), lw.L2Ball(1.0), lw.Simplex()], ids=repr)
@@ -154,6 +169,35 @@ def test_defaults_serve_a_users_oracle_whose_curvature_changes_a_thousandfold(st
     oracle = lw.FunctionOracle(losses, gradient, 200, 2, convex=True)
     result = lw.minimize(oracle, np.full(2, start), lw.SVRG(8), max_passes=100)
     assert result.fun <= lw.minimize(oracle, algorithm=lw.LBFGS(), tol=1e-7).fun * (1 + 1e-5)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal to itself")
+@pytest.mark.parametrize("update", [None, lw.Adam()], ids=repr)
+def test_ctrl_c_is_seen_within_a_stage_and_keeps_what_was_reached(update: Any) -> None:
+    # The promise is 50 ms; the best of three leaves out what other programs on the machine take.
+    assert min(seconds_to_stop(lw.SVRG(1, step=1e-4, update=update)) for _ in range(3)) < 0.1
+
+
+def seconds_to_stop(algorithm: lw.Algorithm) -> float:
+    model, sent = make_model(50_000), [0.0]
+
+    def send() -> None:
+        time.sleep(0.3)
+        sent[0] = time.perf_counter()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        with pytest.raises(KeyboardInterrupt) as caught:
+            lw.minimize(model, algorithm=algorithm, max_passes=1e9, trace=None)
+        seen = time.perf_counter()
+    finally:
+        sender.join()
+    result = caught.value.result  # type: ignore[attr-defined]
+    assert result.status is lw.Status.INTERRUPTED
+    assert result.njev > 0
+    return seen - sent[0]
 
 
 @pytest.mark.parametrize("algorithm", METHODS, ids=repr)

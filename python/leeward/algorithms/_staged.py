@@ -104,7 +104,7 @@ class FiniteSum(Algorithm):
 
     def run(self, context: RunContext) -> None:
         update = Plain() if self.update is None else self.update
-        decaying = self.step is None and update.adaptive
+        decaying = self.step is None and (update.adaptive or not context.problem.smooth)
         estimator = self._estimator(context.problem)
         assert not isinstance(self.step, str)
         descend(context, Settings(update, estimator, self.step, False, decaying, self.output))
