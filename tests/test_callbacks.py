@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import statistics
 import subprocess
 import sys
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -148,6 +150,42 @@ def test_a_pullback_is_let_go_before_the_next_call():
     oracle.gradient(np.full(D, 4.0), np.ones(N))
     assert max(most) == 1
     assert not alive
+
+
+@pytest.mark.parametrize("kind", ["functions", "vjp", "pullback", "sampler"])
+def test_an_oracle_that_its_own_functions_know_is_collected(kind):
+    class Model:
+        def losses(self, w, index):
+            return losses(w, index)
+
+        def gradient(self, w, weights, index):
+            return gradient(w, weights, index)
+
+        def fun(self, w, index):
+            return losses(w, index), self.pullback
+
+        def pullback(self, weights):
+            return np.zeros(D)
+
+        def sample(self, draws):
+            return draws.index
+
+    model = Model()
+    seen = weakref.ref(model)
+    if kind == "functions":
+        model.oracle = made(model.losses, model.gradient)
+    elif kind == "sampler":
+        model.oracle = lw.SamplerOracle(model.sample, losses, gradient, D, evaluation=N, population=N)
+    else:
+        model.oracle = lw.from_vjp(model.fun, N, D)
+    solve(model.oracle)
+    if kind == "pullback":
+        model.oracle.losses(np.zeros(D))
+    gc.collect()
+    assert seen() is model
+    del model
+    gc.collect()
+    assert seen() is None
 
 
 def test_a_torch_module_is_trained_with_one_forward_pass_a_batch():

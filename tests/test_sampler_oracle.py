@@ -225,7 +225,9 @@ def test_finite_sum_methods_run_on_fresh_draws(algorithm):
     assert np.linalg.norm(result.x - TRUTH) < 0.1
     drawn = np.concatenate([i for i in seen if not (i.size == 300 and i[0] == 0)])
     walked = getattr(algorithm, "inner", None) == "slices"  # a batch, then its parts
-    assert np.unique(drawn).size > (0.49 if walked else 0.99) * drawn.size  # samples do not come again
+    assert (
+        np.unique(drawn).size > (0.49 if walked else 0.97) * drawn.size
+    )  # samples do not come again, but for the choice of a step
     assert np.median(drawn) == pytest.approx(2**61, rel=0.1)
 
 

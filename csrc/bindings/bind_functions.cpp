@@ -60,13 +60,28 @@ void translate_fault(std::exception_ptr thrown) {
   }
 }
 
+// Cycles through the user's functions (a function that knows its own oracle) are collected.
+template <class T>
+void let_collect(PyHeapTypeObject* heap) {
+  PyTypeObject* const type = &heap->ht_type;
+  type->tp_flags |= Py_TPFLAGS_HAVE_GC;
+  type->tp_traverse = [](PyObject* self, visitproc visit, void* arg) {
+    Py_VISIT(Py_TYPE(self));
+    return py::detail::is_holder_constructed(self) ? py::cast<const T&>(py::handle(self)).visit(visit, arg) : 0;
+  };
+  type->tp_clear = [](PyObject* self) {
+    if (py::detail::is_holder_constructed(self)) py::cast<T&>(py::handle(self)).clear();
+    return 0;
+  };
+}
+
 py::object or_null(const py::object& sample) { return sample.is_none() ? py::object() : sample; }
 
 }  // namespace
 
 void bind_functions(py::module_& m) {
   using py::arg;
-  py::class_<PyOracle, Oracle, std::shared_ptr<PyOracle>>(m, "PyOracle")
+  py::class_<PyOracle, Oracle, std::shared_ptr<PyOracle>>(m, "PyOracle", py::custom_type_setup(&let_collect<PyOracle>))
       .def(py::init([](py::object losses, py::object gradient, std::int64_t size, std::int64_t dim, const py::object& sample,
                        std::int64_t population) {
              const PySizes sizes{size, dim, population};
@@ -74,7 +89,7 @@ void bind_functions(py::module_& m) {
            }),
            arg("losses"), arg("gradient"), arg("size"), arg("dim"), arg("sample").none(true), arg("population"));
 
-  py::class_<PyVjpOracle, Oracle, std::shared_ptr<PyVjpOracle>>(m, "PyVjpOracle")
+  py::class_<PyVjpOracle, Oracle, std::shared_ptr<PyVjpOracle>>(m, "PyVjpOracle", py::custom_type_setup(&let_collect<PyVjpOracle>))
       .def(py::init([](py::object fun, std::int64_t size, std::int64_t dim, const py::object& sample, std::int64_t population) {
              const PySizes sizes{size, dim, population};
              return std::make_shared<PyVjpOracle>(std::move(fun), or_null(sample), sizes);

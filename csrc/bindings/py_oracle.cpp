@@ -63,6 +63,36 @@ void PyOracleBase::take_gradient(PyObject* result, Batch batch, const Wanted& wa
                std::to_string(j) + " for a batch of " + samples_of(batch));
 }
 
+int PyOracleBase::visit(visitproc visit, void* arg) const {
+  Py_VISIT(sample_.ptr());
+  return 0;
+}
+
+void PyOracleBase::clear() { sample_ = py::object(); }
+
+int PyOracle::visit(visitproc visit, void* arg) const {
+  Py_VISIT(losses_.ptr());
+  Py_VISIT(gradient_.ptr());
+  return PyOracleBase::visit(visit, arg);
+}
+
+void PyOracle::clear() {
+  losses_ = gradient_ = py::none();
+  PyOracleBase::clear();
+}
+
+int PyVjpOracle::visit(visitproc visit, void* arg) const {
+  Py_VISIT(fun_.ptr());
+  for (const Kept& k : kept_) Py_VISIT(k.pullback.ptr());
+  return PyOracleBase::visit(visit, arg);
+}
+
+void PyVjpOracle::clear() {
+  fun_ = py::none();
+  kept_.clear();
+  PyOracleBase::clear();
+}
+
 void PyOracle::losses(const double* w, Batch batch, double* out, Resources&) const {
   const py::gil_scoped_acquire gil;
   ArgumentSets::Lease lease(arguments_);
