@@ -129,6 +129,13 @@ def test_domain_and_start_reach_the_runs() -> None:
     assert found.objectives[0] == result.fun > lw.minimize(least_squares()).fun + 0.1
 
 
+def test_the_trace_of_the_runs_can_be_left_out_without_another_answer() -> None:
+    settings: dict[str, Any] = {"steps": [0.01, 0.1], "passes": 5, "seeds": 2}
+    full, bare = (lw.tune(least_squares(), lw.SGD(lw.Minibatch(8)), trace=t, **settings) for t in ("pass", None))
+    assert full.table() == bare.table()
+    assert all(len(bare.trials[k].trace) == 2 < len(full.trials[k].trace) for k in range(3))
+
+
 def test_every_algorithm_with_a_step_can_be_tuned() -> None:
     for algorithm in (
         lw.SGD(lw.Minibatch(8), momentum=0.5),

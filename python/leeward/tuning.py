@@ -132,6 +132,7 @@ def tune(
     seeds: int | Sequence[int] = 5,
     w0: ArrayLike | None = None,
     domain: Domain | None = None,
+    trace: str | int | None = "pass",
     threads: int | None = None,
 ) -> Tuning:
     """Finds a constant step size for an algorithm on a problem.
@@ -156,6 +157,8 @@ def tune(
         Starting point of all runs.
     domain : Domain, optional
         As for :func:`minimize`.
+    trace : "pass", "step", int or None, default "pass"
+        As for :func:`minimize`. None saves an evaluation of all samples a pass, and a run that diverges is found out later.
     threads : int, optional
         Runs at a time. The result does not depend on it. Oracles of Python functions are run one after another, since
         nothing is known about calling them from two threads at once.
@@ -196,7 +199,8 @@ def tune(
     if not isinstance(problem, Robust):
         raise TypeError(f"problem must be a Robust problem or an oracle, got {type(problem).__name__}")
     problem.value(np.zeros(problem.dim) if w0 is None else w0)  # an oracle that is wrong says so here, not in a run
-    search = _Search(problem, algorithm, float(passes), chosen_seeds, w0, domain, workers(threads))
+    shared = {"w0": w0, "domain": domain, "max_passes": float(passes), "trace": trace}
+    search = _Search(problem, algorithm, shared, chosen_seeds, workers(threads))
     step = search.run(given)
     objectives = np.array([t.objective for t in search.trials if t.stage == "repeat"])
     return Tuning(dataclasses.replace(algorithm, step=step), step, objectives, tuple(search.trials))
@@ -209,14 +213,11 @@ class _Search:
         self,
         problem: Robust,
         algorithm: Algorithm,
-        passes: float,
+        shared: dict[str, Any],
         seeds: tuple[int, ...],
-        w0: ArrayLike | None,
-        domain: Domain | None,
         threads: int,
     ) -> None:
-        self.problem, self.algorithm, self.passes, self.seeds = problem, algorithm, passes, seeds
-        self.w0, self.domain = w0, domain
+        self.problem, self.algorithm, self.shared, self.seeds = problem, algorithm, shared, seeds
         self.together = threads if isinstance(problem.oracle, LinearModel) else 1
         self.threads = 1 if self.together > 1 else threads
         self.trials: list[Trial] = []
@@ -274,14 +275,12 @@ class _Search:
             with np.errstate(all="ignore"):
                 result = minimize(
                     self.problem,
-                    self.w0,
-                    algorithm,
-                    domain=self.domain,
-                    max_passes=self.passes,
+                    algorithm=algorithm,
                     tol=0.0,
                     seed=seed,
                     callback=self._stop,
                     threads=self.threads,
+                    **self.shared,
                 )
         except OracleError as error:  # losses of one's own that left the range of doubles
             if "finite" not in str(error):

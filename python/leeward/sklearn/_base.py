@@ -20,8 +20,9 @@ import leeward as lw
 from leeward.sklearn._errors import ConvergenceWarning, convergence_warnings
 from leeward.sklearn._inputs import group_codes, in_file, level, refuse_masked, seed_of, threads_of, weights_of
 from leeward.sklearn._names import risk_of, risk_parameters, solver_of, with_parameters
+from leeward.sklearn._partial import Stream, next_stream
 
-__all__ = ["RobustLinear", "linear_scores"]
+__all__ = ["RobustLinear", "learns_in_batches", "linear_scores"]
 
 Array = NDArray[np.float64]
 _SMOOTH_TOL, _KINKED_TOL = 1e-6, 1e-4  # relative certified gaps owed by default
@@ -33,6 +34,8 @@ class RobustLinear(BaseEstimator):  # type: ignore[misc]
     """Base of the robust linear estimators; subclasses say which losses they take and what the targets are."""
 
     _supported: tuple[str, ...] = ()
+    _streams = True  # whether there is partial_fit
+    _stream: Stream | None = None
 
     def __init__(
         self,
@@ -186,7 +189,31 @@ class RobustLinear(BaseEstimator):  # type: ignore[misc]
         self.objective_ = float(result.fun)
         self.gap_ = None if result.gap is None else float(result.gap)
         self.n_iter_ = int(result.nit)
+        self.n_samples_seen_ = int(X.shape[0])
+        self._stream = None
         return w
+
+    def _learn(self, X: Any, target: Any, sample_weight: Array | None) -> Array:
+        """One step on a batch; the coefficients that are the answer so far, as a vector w."""
+        risk = risk_of(self.risk)
+        model = self._model(X, target, sample_weight, l2=level("l2", self.l2))
+        stream = self._stream
+        if stream is None:
+            fitted = hasattr(self, "coef_")
+            w = self._vector() if fitted else np.zeros(model.dim)
+            stream = Stream(w, w, rows=float(self.n_samples_seen_) if fitted else 0.0)
+        if stream.w.shape != (model.dim,):
+            raise ValueError("fit_intercept has changed since the last call: fit a new estimator")
+        if self.domain is not None and not isinstance(self.domain, lw.Domain):
+            raise TypeError(f"domain must be a leeward domain or None, got {self.domain!r}")
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._stream = next_stream(stream, lw.Robust(model, risk), X, self.domain)
+        self.risk_ = risk
+        self.n_samples_seen_ = int(self._stream.rows)
+        for stale in ("result_", "objective_", "gap_", "n_iter_"):  # they spoke of a fit on all data
+            if hasattr(self, stale):
+                delattr(self, stale)
+        return self._stream.mean
 
     def _tolerances(
         self, problem: lw.Robust, shape: tuple[int, ...], solver: lw.Algorithm | None
@@ -295,6 +322,15 @@ class RobustLinear(BaseEstimator):  # type: ignore[misc]
     def _scores(self, X: Any) -> Array:
         check_is_fitted(self)
         return linear_scores(self._check_features(X), np.atleast_2d(self.coef_), np.atleast_1d(self.intercept_))
+
+
+def learns_in_batches(estimator: Any) -> bool:
+    """There is partial_fit but for the searches, which need all data at once."""
+    if estimator._streams:
+        return True
+    raise AttributeError(
+        f"{type(estimator).__name__} chooses by cross-validation, which needs all data: no partial_fit"
+    )
 
 
 def linear_scores(X: Any, coef: Array, intercept: Array) -> Array:

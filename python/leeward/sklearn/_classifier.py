@@ -10,10 +10,11 @@ from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from leeward.sklearn._base import Array, RobustLinear
+import leeward as lw
+from leeward.sklearn._base import Array, RobustLinear, learns_in_batches
 from leeward.sklearn._inputs import weights_of
 from leeward.sklearn._names import loss_name, loss_of
 
@@ -75,8 +76,8 @@ class RobustClassifier(ClassifierMixin, RobustLinear):  # type: ignore[misc]
         Where the coefficients may lie (``leeward.Box(0.0)`` for non-negative ones) or a term h(coef) added to P
         (``leeward.L1(0.01)``). The intercept stays free.
     solver : str or leeward algorithm, default="auto"
-        "auto" lets `leeward.minimize` choose; "lbfgs", "sgd" and "nesterov" name algorithms with default settings, and an object
-        such as ``leeward.SGD(leeward.Minibatch(500))`` has its own.
+        "auto" lets `leeward.minimize` choose; "lbfgs", "sgd" and "nesterov" name algorithms with default settings, "scsg", "svrg",
+        "sarah" and "storm" those for ``risk="mean"``; an object such as ``leeward.SGD(leeward.Minibatch(500))`` has its own.
     tol : float or None, default=None
         Certified relative gap at which the fit stops (see `leeward.minimize` for fits without a certificate). None is
         1e-6 for smooth risks and losses, and 1e-4 for others; smooth fits on small data (at most 2^18 entries) go on
@@ -111,6 +112,9 @@ class RobustClassifier(ClassifierMixin, RobustLinear):  # type: ignore[misc]
         The whole answer of the solver with its trace, without the training samples' weights.
     n_iter_ : int
         Iterations.
+    n_samples_seen_ : int
+        Rows of the last fit and of the calls of `partial_fit` since; after these there is no `objective_`, `gap_`, `result_` and
+        `n_iter_`, which speak of a fit on all data.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (d,)
@@ -194,7 +198,51 @@ class RobustClassifier(ClassifierMixin, RobustLinear):  # type: ignore[misc]
         same = hasattr(self, "classes_") and np.array_equal(self.classes_, classes)
         start = self._start() if same else None
         self.classes_ = classes
-        w = self._solve(X, self._codes(y), weight, groups, start)
+        return self._take(self._solve(X, self._codes(y), weight, groups, start))
+
+    @available_if(learns_in_batches)  # type: ignore[untyped-decorator]
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from one batch of samples; further calls go on from there, and so does the first call after `fit`.
+
+        A call makes one step of the stochastic proximal point method with averaging on the robust risk **of the batch**, which
+        lies below the risk of all data the more the smaller batches are; some hundred samples are enough for mild risks. No step
+        size needs choosing. Settings for `fit` such as `solver`, `tol` and `max_passes` are not used.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (m, d)
+            The samples of the batch.
+        y : array-like of shape (m,)
+            Class labels; a batch need not have them all.
+        classes : array-like of shape (C,), default=None
+            All labels that will occur: needed in the first call, unless there was a `fit`.
+        sample_weight : array-like of shape (m,), default=None
+            Base weights; only ratios within the batch matter.
+
+        Returns
+        -------
+        self : RobustClassifier
+            The estimator.
+        """
+        _check_partial_fit_first_call(self, None if classes is None else np.asarray(plain_labels(classes)))
+        if len(self.classes_) < 2:
+            known = self.classes_.tolist()
+            del self.classes_
+            raise ValueError(f"classes must hold at least two labels, got {known}")
+        X, y = self._check_features(X, reset=not hasattr(self, "coef_"), y=plain_labels(y))
+        y = self._checked_labels(y)
+        codes, weight = self._target(y), weights_of(sample_weight, X.shape[0])
+        if isinstance(self.class_weight, str):
+            raise ValueError(
+                f"class_weight={self.class_weight!r} needs all labels at once: give partial_fit a dict of label to weight"
+            )
+        if self.class_weight is not None:
+            factor = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
+            weight = (1.0 if weight is None else weight) * factor[codes]
+        return self._take(self._learn(X, codes, weight))
+
+    def _take(self, w: Array) -> Self:
+        classes = self.classes_
         outputs = 1 if len(classes) == 2 else len(classes)
         size = outputs * self.n_features_in_
         self.coef_ = w[:size].reshape(outputs, self.n_features_in_).copy()
@@ -252,7 +300,7 @@ class RobustClassifier(ClassifierMixin, RobustLinear):  # type: ignore[misc]
                 f"sklearn.multiclass.OneVsRestClassifier({type(self).__name__}(loss={name!r}))"
             )
         if name in ("logistic", "softmax"):
-            return "softmax" if many else "logistic"
+            return lw.losses.Softmax(len(self.classes_)) if many else "logistic"
         return loss
 
     def _model(self, X: Any, target: Any, sample_weight: Array | None, *, l2: float) -> Any:

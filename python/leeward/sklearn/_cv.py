@@ -40,6 +40,7 @@ class _Search(RobustLinear):
     """The cross-validation shared by the two classes; `_plain` is the class whose fits are compared."""
 
     _plain: type[RobustLinear]
+    _streams = False
 
     def _search(self, X: Any, y: Any, sample_weight: Any, groups: Any, classifier: bool) -> Self:
         for name in [

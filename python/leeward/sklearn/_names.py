@@ -49,7 +49,15 @@ _LOSSES = {
     "geman_mcclure": "GemanMcClure",
     "tukey": "Tukey",
 }
-_SOLVERS = {"lbfgs": "LBFGS", "sgd": "SGD", "nesterov": "Nesterov"}
+_SOLVERS = {
+    "lbfgs": "LBFGS",
+    "sgd": "SGD",
+    "nesterov": "Nesterov",
+    "scsg": "SCSG",
+    "svrg": "SVRG",
+    "sarah": "SARAH",
+    "storm": "STORM",
+}
 
 
 def risk_names() -> list[str]:

@@ -6,10 +6,11 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import column_or_1d
 
 import leeward as lw
-from leeward.sklearn._base import Array, RobustLinear
+from leeward.sklearn._base import Array, RobustLinear, learns_in_batches
 from leeward.sklearn._errors import convergence_warnings
 from leeward.sklearn._inputs import level, threads_of, weights_of
 from leeward.sklearn._names import loss_name, loss_of
@@ -63,8 +64,8 @@ class RobustRegressor(RegressorMixin, RobustLinear):  # type: ignore[misc]
         Where the coefficients may lie (``leeward.Box(0.0)`` for non-negative ones) or a term h(coef) added to P
         (``leeward.L1(0.01)``). The intercept stays free.
     solver : str or leeward algorithm, default="auto"
-        "auto" lets `leeward.minimize` choose; "lbfgs", "sgd" and "nesterov" name algorithms with default settings, and an object
-        such as ``leeward.SGD(leeward.Minibatch(500))`` has its own.
+        "auto" lets `leeward.minimize` choose; "lbfgs", "sgd" and "nesterov" name algorithms with default settings, "scsg", "svrg",
+        "sarah" and "storm" those for ``risk="mean"``; an object such as ``leeward.SGD(leeward.Minibatch(500))`` has its own.
     tol : float or None, default=None
         Certified relative gap at which the fit stops (see `leeward.minimize` for fits without a certificate). None is
         1e-6 for smooth risks and losses, and 1e-4 for others; smooth fits on small data (at most 2^18 entries) go on
@@ -97,6 +98,9 @@ class RobustRegressor(RegressorMixin, RobustLinear):  # type: ignore[misc]
         The whole answer of the solver with its trace, without the training samples' weights.
     n_iter_ : int
         Iterations.
+    n_samples_seen_ : int
+        Rows of the last fit and of the calls of `partial_fit` since; after these there is no `objective_`, `gap_`, `result_` and
+        `n_iter_`, which speak of a fit on all data.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (d,)
@@ -142,7 +146,34 @@ class RobustRegressor(RegressorMixin, RobustLinear):  # type: ignore[misc]
         target, start = self._target(y), self._start()
         if start is None and (scale := _scale(self._loss())) is not None:
             start = self._convex_start(X, target, weight, scale)
-        w = self._solve(X, target, weight, groups, start)
+        return self._take(self._solve(X, target, weight, groups, start))
+
+    @available_if(learns_in_batches)  # type: ignore[untyped-decorator]
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from one batch of samples; further calls go on from there, and so does the first call after `fit`.
+
+        A call makes one step of the stochastic proximal point method with averaging on the robust risk **of the batch**, which
+        lies below the risk of all data the more the smaller batches are; some hundred samples are enough for mild risks. No step
+        size needs choosing. Settings for `fit` such as `solver`, `tol` and `max_passes` are not used.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (m, d)
+            The samples of the batch.
+        y : array-like of shape (m,)
+            Target values.
+        sample_weight : array-like of shape (m,), default=None
+            Base weights; only ratios within the batch matter.
+
+        Returns
+        -------
+        self : RobustRegressor
+            The estimator.
+        """
+        X, y = self._check_features(X, reset=not hasattr(self, "coef_"), y=y, y_numeric=True)
+        return self._take(self._learn(X, self._target(y), weights_of(sample_weight, X.shape[0])))
+
+    def _take(self, w: Array) -> Self:
         self.coef_ = w[: self.n_features_in_].copy()
         self.intercept_ = float(w[-1]) if self.fit_intercept else 0.0
         return self
