@@ -140,7 +140,7 @@ class SnapshotMethod(FiniteSum):
         )
         ready = prepare(problem, context.domain, context.threads, wish)
         estimator = replace(estimator, chances=ready.chances)
-        decaying = self.step is None and update.adaptive
+        decaying = self.step is None and (update.adaptive or not problem.smooth)
         rule = self.step if isinstance(self.step, str) else None
         descend(context, Settings(update, estimator, given, False, decaying, self.output, ready, rule))
 
