@@ -310,3 +310,61 @@ def test_ctrl_c_during_a_slow_function_ends_the_run_when_it_returns(kind):
     assert len(late) == 3
     assert statistics.median(late) < 0.1
     assert set(calls) <= {1.0, 2.0}
+
+
+def overflowing(**settings):
+    """Losses exp(a.w - b) - a.w, which leave the range of doubles where a step is far too large."""
+
+    def values(w, index):
+        with np.errstate(over="ignore"):
+            return np.exp(A[index] @ w - B[index]) - A[index] @ w
+
+    def slopes(w, weights, index):
+        with np.errstate(over="ignore", invalid="ignore"):
+            return (weights * (np.exp(A[index] @ w - B[index]) - 1.0)) @ A[index]
+
+    return made(values, slopes, **settings)
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        lw.SGD(lw.Minibatch(8), step=100.0),
+        lw.SGD(lw.Minibatch(8), step=1e3, momentum=0.9),
+        lw.Nesterov(lw.Minibatch(8), step=100.0),
+        lw.SCSG(batch=64, inner_batch=8, step=1e3),
+        lw.SVRG(inner_batch=8, step=1e5),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("kind", ["exponential", "squares"])
+def test_a_run_that_leaves_the_range_of_the_functions_ends_at_its_last_good_point(algorithm, kind):
+    oracle = overflowing() if kind == "exponential" else made()
+    with np.errstate(all="ignore"), pytest.warns(lw.ConvergenceWarning):
+        result = lw.minimize(oracle, algorithm=algorithm, max_passes=2000)
+    assert result.status in (lw.Status.NON_FINITE, lw.Status.DIVERGED)
+    assert "too large" in result.message
+    assert np.isfinite(result.fun)
+    assert np.isfinite(result.x).all()
+
+
+@pytest.mark.parametrize("algorithm", [None, lw.LBFGS(), lw.SGD(lw.Minibatch(8)), lw.SCSG()], ids=repr)
+def test_default_steps_find_their_way_back_into_the_range_of_the_functions(algorithm):
+    start = np.full(D, 3.0)
+    result = lw.minimize(overflowing(), start, algorithm=algorithm, max_passes=40, tol=0)
+    best = lw.minimize(overflowing(), algorithm=lw.LBFGS(), tol=1e-10).fun
+    assert result.fun < best + 0.05 * abs(best)
+
+
+def test_an_infinite_loss_at_the_start_is_an_error_that_names_the_sample():
+    with pytest.raises(lw.InfiniteError, match="must return finite numbers, got inf for sample"):
+        lw.minimize(overflowing(), np.full(D, 1e5), lw.SGD(lw.Minibatch(8), step=0.1))
+
+
+def test_a_nan_in_the_middle_of_a_run_is_an_error():
+    def spoiled(w, index):
+        return np.where((index == 7) & (abs(w[0]) > 0), np.nan, losses(w, index))
+
+    with pytest.raises(lw.OracleError, match="got nan for sample 7") as caught:
+        lw.minimize(made(losses=spoiled), algorithm=lw.SGD(lw.Minibatch(8), step=0.1), max_passes=10)
+    assert not isinstance(caught.value, lw.InfiniteError)

@@ -55,7 +55,7 @@ void translate_fault(std::exception_ptr thrown) {
   try {
     if (thrown) std::rethrow_exception(thrown);
   } catch (const OracleFault& fault) {
-    const py::object type = py::module_::import("leeward.errors").attr("OracleError");
+    const py::object type = py::module_::import("leeward.errors").attr(fault.infinite() ? "InfiniteError" : "OracleError");
     PyErr_SetString(type.ptr(), fault.what());
   }
 }

@@ -1,7 +1,10 @@
 #include "py_oracle.hpp"
 
+#include <cmath>
 #include <numeric>
 #include <string>
+
+#include "leeward/oracle/fault.hpp"
 
 namespace leeward::python {
 namespace {
@@ -49,18 +52,33 @@ Arguments::OfSize& PyOracleBase::show_batch(Arguments& to, Batch batch) const {
   return a;
 }
 
-void PyOracleBase::take_losses(PyObject* result, Batch batch, const Wanted& wanted, double* out) const {
+void PyOracleBase::take_losses(PyObject* result, const double* w, Batch batch, const Wanted& wanted, double* out) const {
   if (take(result, batch.size, wanted, out)) return;
   const std::int64_t k = bad_entry(out, batch.size);
   oracle_error(std::string(wanted.call) + " must return finite numbers, got " + name_of(out[k]) + " for sample " +
-               std::to_string(batch[k]) + " (entry " + std::to_string(k) + " of the batch)");
+               std::to_string(batch[k]) + " (entry " + std::to_string(k) + " of the batch)",
+               out[k] > 0 || far_out(w, dim()));
 }
 
-void PyOracleBase::take_gradient(PyObject* result, Batch batch, const Wanted& wanted, double* out) const {
+void PyOracleBase::take_gradient(PyObject* result, const double* w, Batch batch, const Wanted& wanted, double* out,
+                                 Resources& use) const {
   if (take(result, dim(), wanted, out)) return;
   const std::int64_t j = bad_entry(out, dim());
   oracle_error(std::string(wanted.call) + " must return finite numbers, got " + name_of(out[j]) + " in coordinate " +
-               std::to_string(j) + " for a batch of " + samples_of(batch));
+               std::to_string(j) + " for a batch of " + samples_of(batch),
+               std::isinf(out[j]) || far_out(w, dim()) || out_of_range(w, batch, use));
+}
+
+bool PyOracleBase::out_of_range(const double* w, Batch batch, Resources& use) const {
+  std::vector<double> out(static_cast<std::size_t>(batch.size));
+  try {
+    losses(w, batch, out.data(), use);
+    return false;
+  } catch (const py::error_already_set& error) {
+    const py::module_ errors = py::module_::import("leeward.errors");
+    if (!error.matches(errors.attr("OracleError"))) throw;
+    return error.matches(errors.attr("InfiniteError"));
+  }
 }
 
 int PyOracleBase::visit(visitproc visit, void* arg) const {
@@ -99,16 +117,16 @@ void PyOracle::losses(const double* w, Batch batch, double* out, Resources&) con
   Arguments& a = *lease;
   const Arguments::OfSize& b = show_batch(a, batch);
   const py::object result = call(losses_, a.w.show(w, dim()), shown(b));
-  take_losses(result.ptr(), batch, kLosses, out);
+  take_losses(result.ptr(), w, batch, kLosses, out);
 }
 
-void PyOracle::gradient(const double* w, Batch batch, const double* weights, double* out, Resources&) const {
+void PyOracle::gradient(const double* w, Batch batch, const double* weights, double* out, Resources& use) const {
   const py::gil_scoped_acquire gil;
   ArgumentSets::Lease lease(arguments_);
   Arguments& a = *lease;
   Arguments::OfSize& b = show_batch(a, batch);
   const py::object result = call(gradient_, a.w.show(w, dim()), b.weights.show(weights, batch.size), shown(b));
-  take_gradient(result.ptr(), batch, kGradient, out);
+  take_gradient(result.ptr(), w, batch, kGradient, out, use);
 }
 
 py::object PyVjpOracle::forward(const Arguments& a, const Arguments::OfSize& batch, py::object* losses) const {
@@ -131,11 +149,11 @@ void PyVjpOracle::losses(const double* w, Batch batch, double* out, Resources&) 
   a.w.show(w, dim());
   py::object result;
   py::object pullback = forward(a, b, &result);
-  take_losses(result.ptr(), batch, kVjpLosses, out);
+  take_losses(result.ptr(), w, batch, kVjpLosses, out);
   keep(w, batch, std::move(pullback));
 }
 
-void PyVjpOracle::gradient(const double* w, Batch batch, const double* weights, double* out, Resources&) const {
+void PyVjpOracle::gradient(const double* w, Batch batch, const double* weights, double* out, Resources& use) const {
   const py::gil_scoped_acquire gil;
   py::object pullback = find(w, batch);
   ArgumentSets::Lease lease(arguments_);
@@ -144,7 +162,7 @@ void PyVjpOracle::gradient(const double* w, Batch batch, const double* weights, 
   a.w.show(w, dim());
   if (!pullback) pullback = forward(a, b, nullptr);
   const py::object result = call(pullback, b.weights.show(weights, batch.size));
-  take_gradient(result.ptr(), batch, kPullback, out);
+  take_gradient(result.ptr(), w, batch, kPullback, out, use);
 }
 
 void PyVjpOracle::keep(const double* w, Batch batch, py::object pullback) const {

@@ -39,12 +39,15 @@ class PyOracleBase : public Oracle {
   Arguments::OfSize& show_batch(Arguments& to, Batch batch) const;
   // What stands for the samples in the functions' arguments: their numbers, or the sampler's answer.
   PyObject* shown(const Arguments::OfSize& a) const { return a.sample ? a.sample.ptr() : a.index.view(); }
-  void take_losses(PyObject* result, Batch batch, const Wanted& wanted, double* out) const;
-  void take_gradient(PyObject* result, Batch batch, const Wanted& wanted, double* out) const;
+  void take_losses(PyObject* result, const double* w, Batch batch, const Wanted& wanted, double* out) const;
+  void take_gradient(PyObject* result, const double* w, Batch batch, const Wanted& wanted, double* out, Resources& use) const;
 
   mutable ArgumentSets arguments_;
 
  private:
+  // Whether a loss of the batch is infinite at w, so that a NaN in the gradient says no more than that.
+  bool out_of_range(const double* w, Batch batch, Resources& use) const;
+
   py::object sample_;  // null without a sampler
   PySizes sizes_;
 };

@@ -1,6 +1,5 @@
 #include "py_returned.hpp"
 
-#include <cmath>
 #include <string>
 
 #include "leeward/core/check.hpp"
@@ -43,8 +42,8 @@ py::array_t<double> converted(py::handle result, std::int64_t count, const Wante
 
 }  // namespace
 
-void oracle_error(const std::string& message) {
-  const py::object type = py::module_::import("leeward.errors").attr("OracleError");
+void oracle_error(const std::string& message, bool infinite) {
+  const py::object type = py::module_::import("leeward.errors").attr(infinite ? "InfiniteError" : "OracleError");
   PyErr_SetString(type.ptr(), message.c_str());
   throw py::error_already_set();
 }
@@ -57,13 +56,5 @@ bool take(PyObject* result, std::int64_t count, const Wanted& wanted, double* ou
   const py::array_t<double> values = converted(result, count, wanted);
   return copy_and_check(values.data(), count, out);
 }
-
-std::int64_t bad_entry(const double* out, std::int64_t count) {
-  std::int64_t k = 0;
-  while (k < count && std::isfinite(out[k])) ++k;
-  return k;
-}
-
-const char* name_of(double bad) { return std::isnan(bad) ? "nan" : (bad > 0 ? "inf" : "-inf"); }
 
 }  // namespace leeward::python

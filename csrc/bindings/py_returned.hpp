@@ -7,7 +7,8 @@
 
 namespace leeward::python {
 
-[[noreturn]] void oracle_error(const std::string& message);
+// OracleError, or its subclass InfiniteError where the point is out of the function's range.
+[[noreturn]] void oracle_error(const std::string& message, bool infinite = false);
 
 // What an array must be, in words for messages: "losses(w, index)", "one loss for each entry of index".
 struct Wanted {
@@ -19,8 +20,5 @@ struct Wanted {
 // array (or something that becomes one) of that many real numbers. A contiguous float64 ndarray takes the short way.
 bool take(PyObject* result, std::int64_t count, const Wanted& wanted, double* out);
 
-// The first k with out[k] infinite or NaN, and its name: "nan", "inf" or "-inf".
-std::int64_t bad_entry(const double* out, std::int64_t count);
-const char* name_of(double bad);
 
 }  // namespace leeward::python

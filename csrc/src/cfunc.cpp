@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <vector>
 
 #include "leeward/core/check.hpp"
 #include "leeward/core/lanes.hpp"
@@ -21,14 +23,6 @@ std::string samples_of(Batch batch, std::int64_t first, std::int64_t count) {
 
 [[noreturn]] void failed(const char* what, int status, const std::string& samples) {
   throw OracleFault(std::string(what) + " returned status " + std::to_string(status) + ", must return 0, for a batch of " + samples);
-}
-
-const char* name_of(double bad) { return std::isnan(bad) ? "nan" : (bad > 0 ? "inf" : "-inf"); }
-
-std::int64_t first_bad(const double* x, std::int64_t n) {
-  std::int64_t k = 0;
-  while (k < n && std::isfinite(x[k])) ++k;
-  return k;
 }
 
 // Sample numbers of entries first..first + count - 1, written to scratch when the batch is all samples in order.
@@ -51,9 +45,10 @@ void CFunctionOracle::losses(const double* w, Batch batch, double* out, Resource
     const int status = f_.losses(w, dim_, index, count, out + first, f_.losses_user);
     if (status != 0) failed("losses", status, samples_of(batch, first, count));
     if (all_finite(out + first, count)) return;
-    const std::int64_t k = first + first_bad(out + first, count);
+    const std::int64_t k = first + bad_entry(out + first, count);
     throw OracleFault(std::string("losses must write finite numbers, got ") + name_of(out[k]) + " for sample " +
-                      std::to_string(batch[k]) + " (entry " + std::to_string(k) + " of the batch)");
+                      std::to_string(batch[k]) + " (entry " + std::to_string(k) + " of the batch)",
+                      out[k] > 0 || far_out(w, dim_));
   };
   if (calls == 1) return one(0);
   parallel_blocks(calls, parallel_ ? use.threads : 1, [&](std::int64_t c) {
@@ -66,15 +61,23 @@ void CFunctionOracle::losses(const double* w, Batch batch, double* out, Resource
 void CFunctionOracle::gradient(const double* w, Batch batch, const double* weights, double* out, Resources& use) const {
   const std::int64_t calls = block_count(batch.size, kCall), tasks = std::min(calls, kMostTasks);
   const Workspace::Scope scope(use.workspace);
+  // Whether a NaN in the gradient says no more than that a loss of the call is infinite.
+  const auto loss_is_infinite = [&](const std::int64_t* index, std::int64_t count) {
+    std::vector<double> l(static_cast<std::size_t>(count), 0.0);
+    f_.losses(w, dim_, index, count, l.data(), f_.losses_user);
+    return std::find(l.begin(), l.end(), std::numeric_limits<double>::infinity()) != l.end();
+  };
   const auto one = [&](std::int64_t c, std::int64_t* scratch, double* to) {
     const std::int64_t first = c * kCall, count = std::min(kCall, batch.size - first);
     std::fill(to, to + dim_, 0.0);
-    const int status = f_.gradient(w, dim_, weights + first, numbers(batch, first, count, scratch), count, to, f_.gradient_user);
+    const std::int64_t* const index = numbers(batch, first, count, scratch);
+    const int status = f_.gradient(w, dim_, weights + first, index, count, to, f_.gradient_user);
     if (status != 0) failed("gradient", status, samples_of(batch, first, count));
     if (all_finite(to, dim_)) return;
-    const std::int64_t j = first_bad(to, dim_);
+    const std::int64_t j = bad_entry(to, dim_);
     throw OracleFault(std::string("gradient must write finite numbers, got ") + name_of(to[j]) + " in coordinate " +
-                      std::to_string(j) + " for a batch of " + samples_of(batch, first, count));
+                      std::to_string(j) + " for a batch of " + samples_of(batch, first, count),
+                      std::isinf(to[j]) || far_out(w, dim_) || loss_is_infinite(index, count));
   };
   if (tasks <= 1) {
     if (tasks == 0) std::fill(out, out + dim_, 0.0);

@@ -29,7 +29,7 @@ from leeward.algorithms import (
 )
 from leeward.algorithms.base import Algorithm
 from leeward.domains import L1, Box, Domain, ElasticNet, L1Ball, L2Ball, Simplex
-from leeward.errors import ConvergenceWarning, LeewardError, OracleError
+from leeward.errors import ConvergenceWarning, InfiniteError, LeewardError, OracleError
 from leeward.minimize import minimize
 from leeward.oracles import CFunctionOracle, Draws, FunctionOracle, LinearModel, Oracle, SamplerOracle, from_vjp
 from leeward.paths import Path, path, statistical_radius
@@ -110,6 +110,7 @@ __all__ = [
     "Evaluation",
     "FunctionOracle",
     "GrowingBatch",
+    "InfiniteError",
     "KLCVaR",
     "L1Ball",
     "L2Ball",

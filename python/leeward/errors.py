@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["ConvergenceWarning", "LeewardError", "OracleError"]
+__all__ = ["ConvergenceWarning", "InfiniteError", "LeewardError", "OracleError"]
 
 
 class LeewardError(Exception):
@@ -11,6 +11,14 @@ class LeewardError(Exception):
 
 class OracleError(LeewardError, ValueError):
     """A user's oracle returned something wrong; the message names the sample numbers."""
+
+
+class InfiniteError(OracleError):
+    """A user's oracle returned an infinite number, or any number that is not finite at a point beyond 1e100.
+
+    It is raised where the oracle is called, and by ``minimize`` at the starting point; later in a run it counts as a step that
+    is too large.
+    """
 
 
 class ConvergenceWarning(UserWarning):

@@ -14,6 +14,7 @@ import numpy as np
 
 from leeward import _arrays, _core
 from leeward._sums import dot
+from leeward.errors import InfiniteError
 from leeward.risks import Mean, Risk, Tilted
 
 if TYPE_CHECKING:
@@ -161,11 +162,14 @@ class Robust:
         return self._assemble(w, self._oracle.losses(w, threads=threads), threads)
 
     def evaluate_if_finite(self, w: NDArray[np.float64], *, threads: int | None = None) -> Evaluation | None:
-        """:meth:`evaluate`, or None where w or a loss is NaN or infinite."""
+        """:meth:`evaluate`, or None where w or a loss is NaN or infinite, or a user's function has left its range."""
         if not np.isfinite(w).all():
             return None
-        losses = self._oracle.losses(w, threads=threads)
-        return self._assemble(w, losses, threads) if np.isfinite(losses).all() else None
+        try:
+            losses = self._oracle.losses(w, threads=threads)
+            return self._assemble(w, losses, threads) if np.isfinite(losses).all() else None
+        except InfiniteError:
+            return None
 
     def _assemble(self, w: NDArray[np.float64], losses: NDArray[np.float64], threads: int | None) -> Evaluation:
         solution, weights = self.weigh(losses, threads=threads)

@@ -26,6 +26,7 @@ import numpy as np
 
 from leeward._moments import column_moments, row_norms
 from leeward._sums import dot, norm
+from leeward.errors import InfiniteError
 from leeward.oracles import LinearModel
 
 if TYPE_CHECKING:
@@ -60,7 +61,10 @@ class Place:
 
     def probe(self, w: Vector, k: int) -> tuple[Vector, float, int, bool]:
         """Direction and batch value (both with the l2 term) of draw k at w, cost, and whether the losses were finite."""
-        direction, value, cost, finite = self.estimator.direction(w, self.first_draw + k, self.threads)
+        try:
+            direction, value, cost, finite = self.estimator.direction(w, self.first_draw + k, self.threads)
+        except InfiniteError:  # of functions of one's own
+            return np.zeros(w.size), math.inf, int(self.estimator.size), False
         coef, l2 = w[: self.problem.penalised], self.problem.l2
         direction[: self.problem.penalised] += l2 * coef
         return direction, value + 0.5 * l2 * dot(coef, coef), cost, finite

@@ -15,6 +15,7 @@ from leeward.algorithms._finite_sum_steps import Prepared
 from leeward.algorithms._steps import Choice, Place, choose_step, scaling
 from leeward.algorithms.estimators import Estimator
 from leeward.algorithms.updates import Update
+from leeward.errors import InfiniteError
 from leeward.oracles import LinearModel
 from leeward.result import Status
 
@@ -174,6 +175,8 @@ class _Run:
         while not self._reached(target, goal):
             try:
                 finite = self.descent.advance(target - self.descent.steps, _STRETCH, c.threads, goal - c.evaluations)
+            except InfiniteError:
+                finite = False
             finally:
                 self._count()
             if not finite:

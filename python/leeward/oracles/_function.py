@@ -40,7 +40,8 @@ class FunctionOracle(UserOracle):
     ------
     OracleError
         When a function returns something of another shape or kind, or numbers that are not finite; the message names the
-        sample numbers. Exceptions of your functions reach you unchanged.
+        sample numbers. Infinite numbers in the middle of a run count as a step that is too large instead. Exceptions of your
+        functions reach you unchanged.
 
     Notes
     -----

@@ -8,18 +8,12 @@
 #pragma once
 
 #include <cstdint>
-#include <stdexcept>
-#include <string>
 
+#include "leeward/oracle/fault.hpp"
 #include "leeward/oracle/oracle.hpp"
 
 namespace leeward {
 
-// User code answered something wrong.
-class OracleFault : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
 
 struct CFunctions {
   using Losses = int (*)(const double*, std::int64_t, const std::int64_t*, std::int64_t, double*, void*);
