@@ -113,6 +113,11 @@ class RunContext(Work):
         with self.pause():
             return self.problem.evaluate(self.w0, threads=self.threads)
 
+    def begun(self) -> None:
+        """Says that ``initial`` is not needed any more; where samples are many it is let go."""
+        if self.problem.size > _MANY:
+            self.__dict__.pop("initial", None)
+
     @property
     def start(self) -> float:
         """The objective at the first recorded point."""

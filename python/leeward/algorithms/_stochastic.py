@@ -98,6 +98,7 @@ class _Run:
             step, period = choice.step, choice.period
         else:
             step, period, metric = float(settings.step), float(self.per_pass), None
+        context.begun()
         self.metric, self.first = metric, step if saved is None else float(saved["first"][0])
         if settings.rule == "bb":
             problem = self.problem
