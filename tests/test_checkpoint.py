@@ -190,3 +190,16 @@ def test_a_run_stopped_between_its_last_step_and_its_record_still_records_it(
     part = lw.minimize(problem, checkpoint=checkpoint, **options)
     assert part.x.tobytes() == whole.x.tobytes()
     assert part.trace.objective.tobytes() == whole.trace.objective.tobytes()
+
+
+@pytest.mark.parametrize("first", [1, 2, 4])
+def test_a_run_stopped_where_its_step_is_reviewed_goes_on_with_the_same_bits(tmp_path: Path, first: int) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(64, 3))
+    problem = lw.Robust(lw.LinearModel(X, X @ [1.0, -1.0, 0.5], "huber", l2=0.01), lw.ChiSquare(radius=0.3))
+    for algorithm in (lw.SGD(lw.Minibatch(4)), lw.Nesterov(lw.Minibatch(4))):
+        whole = lw.minimize(problem, algorithm=algorithm, max_passes=12)
+        file = lw.Checkpoint(tmp_path / type(algorithm).__name__, every=0.0)
+        lw.minimize(problem, algorithm=algorithm, max_passes=whole.trace.passes[first], checkpoint=file)
+        rest = lw.minimize(problem, algorithm=algorithm, max_passes=12, checkpoint=file)
+        assert rest.x.tobytes() == whole.x.tobytes()

@@ -11,6 +11,7 @@
 #include "leeward/estimator/minibatch.hpp"
 #include "leeward/estimator/mlmc.hpp"
 #include "leeward/estimator/penalty_search.hpp"
+#include "leeward/estimator/primal_dual.hpp"
 #include "leeward/estimator/snapshot.hpp"
 #include "leeward/estimator/spider.hpp"
 #include "leeward/estimator/storm.hpp"
@@ -80,6 +81,34 @@ std::shared_ptr<PenaltySearch> make_penalty_search(std::shared_ptr<Oracle> oracl
   const PenaltySearchSettings settings{
       .radius = radius, .lam = dual_variable(lam), .decaying = period.has_value(), .period = period.value_or(1.0)};
   return std::make_shared<PenaltySearch>(std::move(oracle), std::move(population), draws, settings);
+}
+
+// form: (kind, parameter).
+std::shared_ptr<PrimalDual> make_primal_dual(std::shared_ptr<Oracle> oracle, const OptionalDoubles& base,
+                                             const std::tuple<int, double>& form, std::int64_t n, double dual_step,
+                                             std::uint64_t seed) {
+  Population population = population_of(*oracle, oracle->size(), base);
+  const PrimalDualSettings settings{.kind = static_cast<AdversaryKind>(std::get<0>(form)),
+                                    .parameter = std::get<1>(form),
+                                    .n = n,
+                                    .dual_step = dual_step,
+                                    .seed = seed};
+  return std::make_shared<PrimalDual>(std::move(oracle), std::move(population), settings);
+}
+
+// The adversary's q over the samples, and what it thinks of them: (q, scores with NaN for those never seen).
+py::tuple adversary_of(PrimalDual& estimator, std::int64_t size) {
+  estimator.follow_state();
+  py::array_t<double> q(size), scores(size);
+  std::fill(q.mutable_data(), q.mutable_data() + size, 0.0);
+  std::fill(scores.mutable_data(), scores.mutable_data() + size, std::numeric_limits<double>::quiet_NaN());
+  const Adversary& a = estimator.adversary();
+  for (std::int64_t k = 0; k < a.size(); ++k) {
+    const std::int64_t i = estimator.population().sample(k);
+    q.mutable_at(i) = a.weight(k);
+    if (a.seen(k)) scores.mutable_at(i) = a.score(k);
+  }
+  return py::make_tuple(q, scores);
 }
 
 ComponentMean component_mean(std::shared_ptr<Oracle> oracle, const OptionalDoubles& base, const OptionalDoubles& chances,
@@ -247,6 +276,22 @@ void bind_estimators(py::module_& m) {
       .def(py::init(&make_penalty_search), arg("oracle"), arg("base").none(true), arg("levels"), arg("radius"), arg("lam"),
            arg("period").none(true), arg("seed"), py::keep_alive<1, 2>())
       .def_property_readonly("lam", &PenaltySearch::lam);
+
+  py::class_<PrimalDual, Estimator, std::shared_ptr<PrimalDual>>(m, "PrimalDual")
+      .def(py::init(&make_primal_dual), arg("oracle"), arg("base").none(true), arg("form"), arg("n"), arg("dual_step"),
+           arg("seed"), py::keep_alive<1, 2>())
+      .def("adversary", &adversary_of, arg("size"))
+      .def(
+          "draws",
+          [](PrimalDual& e, std::uint64_t step, std::int64_t count, std::uint64_t seed) {
+            e.follow_state();
+            const Stream stream(seed, Purpose::order, step);
+            py::array_t<std::int64_t> out(count);
+            for (std::int64_t k = 0; k < count; ++k)
+              out.mutable_at(k) = e.population().sample(e.adversary().draw(stream, static_cast<std::uint64_t>(k)));
+            return out;
+          },
+          arg("step"), arg("count"), arg("seed"));
 
   py::class_<GrowingBatch, Estimator, std::shared_ptr<GrowingBatch>>(m, "GrowingBatch")
       .def(py::init(&make_growing), arg("oracle"), arg("risk"), arg("base").none(true), arg("n0"), arg("growth"), arg("seed"),

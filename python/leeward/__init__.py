@@ -25,6 +25,7 @@ from leeward.algorithms import (
     Nesterov,
     NesterovMomentum,
     Plain,
+    PrimalDual,
     ProximalNewton,
 )
 from leeward.algorithms.base import Algorithm
@@ -126,6 +127,7 @@ __all__ = [
     "Path",
     "Plain",
     "Profile",
+    "PrimalDual",
     "ProximalNewton",
     "Result",
     "Risk",

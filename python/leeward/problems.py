@@ -255,6 +255,11 @@ class Robust:
         self._ungrouped("Doubling")
         return _core.PenaltySearch(self._oracle._core, self._base, levels, self.risk.radius, lam, period, seed)
 
+    def primal_dual(self, form: tuple[int, float], n: int, dual_step: float, seed: int) -> Any:
+        """The native primal-dual estimator (csrc/include/leeward/estimator/primal_dual.hpp)."""
+        self._ungrouped("PrimalDual")
+        return _core.PrimalDual(self._oracle._core, self._base, form, n, dual_step, seed)
+
     def _ungrouped(self, what: str) -> None:
         if self._groups is not None:
             raise ValueError(

@@ -8,6 +8,7 @@ from leeward.algorithms.dual_sgm import DualSGM
 from leeward.algorithms.estimators import MLMC, Estimator, GrowingBatch, Minibatch
 from leeward.algorithms.lbfgs import LBFGS
 from leeward.algorithms.nesterov import Nesterov
+from leeward.algorithms.primal_dual import PrimalDual
 from leeward.algorithms.proximal_newton import ProximalNewton
 from leeward.algorithms.sarah import SARAH
 from leeward.algorithms.scsg import SCSG
@@ -38,6 +39,7 @@ __all__ = [
     "Nesterov",
     "NesterovMomentum",
     "Plain",
+    "PrimalDual",
     "ProximalNewton",
     "Update",
 ]

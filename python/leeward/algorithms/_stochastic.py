@@ -18,6 +18,7 @@ from leeward.algorithms.updates import Update
 from leeward.errors import InfiniteError
 from leeward.oracles import LinearModel
 from leeward.result import Status
+from leeward.risks import Mean
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -82,6 +83,7 @@ class _Run:
         self.per_pass = max(1, math.ceil(self.problem.size / self.batch))
         self.settings, self.estimator = settings, settings.estimator.start(self.problem, context.seed)
         self.staged = settings.estimator.staged
+        self.finite_sum = self.staged and isinstance(self.problem.risk, Mean)
         saved = context.checkpoint.load()
         if saved is None:
             self._record(context.w0, context.initial, 0)
@@ -131,6 +133,9 @@ class _Run:
             if self.pending and context.last_step != self.descent.steps:
                 self._look()  # saved between the last step and its record, which may have been the end of the run
             context.raise_if_done()
+            if self.pending:  # the record ended the run before what follows a record
+                w = self.descent.answer
+                self._go_on(w, self.problem.evaluate(w, threads=context.threads))
             while True:
                 if self._advance_to(*self._next_point()):
                     self._look()
@@ -216,18 +221,22 @@ class _Run:
         if self.automatic and not reached <= self._ceiling():
             self._back(Status.DIVERGED, "the objective rises")
             return
-        if not self.staged or reached <= self.lowest:
+        if not self.finite_sum or reached <= self.lowest:
             self.good, self.lowest = self.descent.state(), reached
         self._record(w, evaluation, int(self.descent.steps))
-        self.pending = False
+        self._go_on(w, evaluation)
+
+    def _go_on(self, w: NDArray[np.float64], evaluation: Evaluation) -> None:
+        """What follows a record that did not end the run."""
+        c, self.pending = self.context, False
         if self.automatic and self._may_grow() and c.passes >= self.review:
             self._review(w, evaluation)
         self._save_if_due()
 
     def _may_grow(self) -> bool:
-        """Whether the step may be chosen anew: with stages, where the curvature of the mean loss can change, and again at
+        """Whether the step may be chosen anew: for a mean with stages, where its curvature can change, and again at
         twice the passes of a cut; else until a first cut."""
-        if self.staged:
+        if self.finite_sum:
             return self.settings.rule == "linesearch" or not isinstance(self.problem.oracle, LinearModel)
         return self.cuts == 0
 
@@ -279,7 +288,7 @@ class _Run:
     def _ceiling(self) -> float:
         """An objective above this calls for a smaller step."""
         start = self.context.start
-        if self.staged:
+        if self.finite_sum:
             return self.lowest + 0.2 * max(start - self.lowest, 0.1 * abs(start))
         return start + 0.1 * abs(start)
 

@@ -147,7 +147,9 @@ class _Dual(Estimator):
         risk, losses = problem.risk, initial.losses
         radius, f = _radius(risk), risk.divergence
         assert f is not None
-        spread = float(np.ptp(losses)) or max(float(np.abs(losses).max()), 1e-300)
+        size = max(float(np.abs(losses).max()), 1e-300)
+        spread = float(np.ptp(losses))
+        spread = spread if spread > 1e-9 * size else size
         lam = 1.0 if type(risk) is CVaR else float(risk.penalty or 0.0) or float(initial.solution.multiplier)
         if radius is not None and not lam > 0:
             lam = spread / max(2.0 * radius, 1e-12) ** 0.5
