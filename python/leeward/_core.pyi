@@ -6,7 +6,7 @@ import collections.abc
 import numpy
 import numpy.typing
 import typing
-__all__: list[str] = ['CFunctionOracle', 'Descent', 'DualBatch', 'Estimator', 'GrowingBatch', 'LinearMatrix', 'LinearOracle', 'Minibatch', 'Mlmc', 'Oracle', 'PenaltySearch', 'PyOracle', 'PyVjpOracle', 'Risk', 'RiskSolution', 'ScoreMemo', 'SnapshotDifference', 'Spider', 'Storm', 'call_seconds', 'cholesky', 'dot', 'draws', 'first_non_finite', 'make_chi_square', 'make_cressie_read', 'make_cvar', 'make_exponential_spectrum', 'make_extremile', 'make_kl', 'make_kl_cvar', 'make_mean', 'make_smoothed_cvar', 'make_smoothed_total_variation', 'make_step_spectrum', 'make_tilted', 'make_total_variation', 'make_worst', 'parallel_backend', 'prox', 'real_math', 'resolve_threads', 'simd_level', 'solve_triangular', 'stage_steps', 'sum', 'weighted_gram', 'weighted_sum']
+__all__: list[str] = ['CFunctionOracle', 'Descent', 'DualBatch', 'Estimator', 'GrowingBatch', 'LinearMatrix', 'LinearOracle', 'Minibatch', 'Mlmc', 'Oracle', 'PenaltySearch', 'PrimalDual', 'PyOracle', 'PyVjpOracle', 'Risk', 'RiskSolution', 'ScoreMemo', 'SnapshotDifference', 'Spider', 'Storm', 'call_seconds', 'cholesky', 'dot', 'draws', 'first_non_finite', 'make_chi_square', 'make_cressie_read', 'make_cvar', 'make_exponential_spectrum', 'make_extremile', 'make_kl', 'make_kl_cvar', 'make_mean', 'make_smoothed_cvar', 'make_smoothed_total_variation', 'make_step_spectrum', 'make_tilted', 'make_total_variation', 'make_worst', 'parallel_backend', 'prox', 'real_math', 'resolve_threads', 'simd_level', 'solve_triangular', 'stage_steps', 'sum', 'weighted_gram', 'weighted_sum']
 class real_math:
     """
     The core's own real functions, the same bits at each SIMD level.
@@ -244,6 +244,13 @@ class PenaltySearch(Estimator):
         ...
     @property
     def lam(self) -> float:
+        ...
+class PrimalDual(Estimator):
+    def __init__(self, oracle: Oracle, base: typing.Annotated[numpy.typing.ArrayLike, numpy.float64] | None, form: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex], n: typing.SupportsInt | typing.SupportsIndex, dual_step: typing.SupportsFloat | typing.SupportsIndex, seed: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    def adversary(self, size: typing.SupportsInt | typing.SupportsIndex) -> tuple[typing.Any, ...]:
+        ...
+    def draws(self, step: typing.SupportsInt | typing.SupportsIndex, count: typing.SupportsInt | typing.SupportsIndex, seed: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.int64]:
         ...
 class GrowingBatch(Estimator):
     def __init__(self, oracle: Oracle, risk: Risk, base: typing.Annotated[numpy.typing.ArrayLike, numpy.float64] | None, n0: typing.SupportsInt | typing.SupportsIndex, growth: typing.SupportsFloat | typing.SupportsIndex, seed: typing.SupportsInt | typing.SupportsIndex) -> None:
