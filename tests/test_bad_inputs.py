@@ -147,7 +147,7 @@ TABLE: dict[str, dict[str, str | None]] = {
         "*": "must hold (real )?numbers.* not 'object'|got an array of dtype object",
     },
     "masked": {
-        "user losses|user gradient": None,
+        "user losses|user gradient": "got a masked array: fill or drop the masked entries",
         "*": "(losses|sample_weight|X|y|w|weights|groups) (has masked entries|must not be a masked array); ?fill or drop"
         "|must not be a masked array; fill or drop the masked entries",
     },
