@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from leeward.algorithms._steps import largest_eigenvalue
 from leeward.oracles import LinearModel
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ __all__ = [
 
 STEPS = ("theory", "bb", "linesearch")
 SAMPLING = ("uniform", "importance")
+_MARGIN = 1.2  # over the eigenvalue that power iteration finds
 _KEPT = 0.9  # share of the chances that follows the constants
 
 
@@ -105,11 +107,12 @@ def constants(problem: Robust, metric: Vector | None, threads: int) -> Constants
 @dataclass(frozen=True)
 class Prepared:
     """What is known before a run: the metric of its moves, the first step, and the chances of its draws; None where the general
-    rules of ``_steps`` choose (metric and step) or draws are uniform."""
+    rules of ``_steps`` choose (metric and step) or draws are uniform. ``bounded``: the step follows from bounds that hold everywhere."""
 
     metric: Vector | None = None
     step: float | None = None
     chances: Vector | None = None
+    bounded: bool = True
 
 
 @dataclass(frozen=True)
@@ -124,7 +127,7 @@ class Wish:
 
 
 def prepare(problem: Robust, domain: Domain | None, threads: int, wish: Wish) -> Prepared:
-    """The step of a plain update, ``1/(mean L + L_drawn/b)`` or that of the theory, and the chances, where there are constants."""
+    """The step of a plain update, ``1/(L_f + L_drawn/b)`` or that of the theory, and the chances, where there are constants."""
     chosen = wish.plain and wish.step in (None, "theory", "bb")
     if not chosen and wish.sampling == "uniform":
         return Prepared()
@@ -137,8 +140,27 @@ def prepare(problem: Robust, domain: Domain | None, threads: int, wish: Wish) ->
     if not chosen:
         return Prepared(chances=drawn)
     bound = found.drawn(wish.sampling)
-    step = wish.theory / bound if wish.step == "theory" else 1.0 / (found.mean + bound / wish.inner)
-    return Prepared(metric, step, drawn)
+    if wish.step == "theory":
+        return Prepared(metric, wish.theory / bound, drawn)
+    whole = found.mean
+    if found.mean > bound / wish.inner:  # else an estimate of L_f would gain a factor of 2 at most
+        whole = min(whole, _smoothness(problem, metric, threads))
+    return Prepared(metric, 1.0 / (whole + bound / wish.inner), drawn, whole == found.mean)
+
+
+def _smoothness(problem: Robust, metric: Vector | None, threads: int) -> float:
+    """L_f, of the mean loss with the l2 term, by power iteration and a margin."""
+    model = problem.oracle
+    assert isinstance(model, LinearModel)
+    p = np.full(problem.size, 1.0 / problem.size) if problem.base is None else problem.base
+    h = float(model._core.score_smoothness) * p
+    signs = h * (np.arange(problem.size) * 7919 % 101 / 50.0 - 1.0)  # any vector that no symmetry singles out
+    start = model.adjoint(
+        signs if model.n_outputs == 1 else signs[:, None] * np.arange(1.0, model.n_outputs + 1.0), threads=threads
+    )
+    root = np.ones(model.dim) if metric is None else np.sqrt(metric)
+    l2 = model.l2 * (1.0 if metric is None else float(metric[: model.penalised].max(initial=0.0)))
+    return _MARGIN * largest_eigenvalue(model, metric, h, root * start + 1e-9 * root, threads) + l2
 
 
 def require_constants(problem: Robust) -> None:

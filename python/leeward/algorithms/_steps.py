@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["Choice", "Place", "choose_step", "scaling"]
+__all__ = ["Choice", "Place", "choose_step", "largest_eigenvalue", "scaling"]
 
 _PROBES = 8  # batches drawn at the start
 _HALVINGS = 14
@@ -179,16 +179,22 @@ def _curvature(place: Place) -> tuple[float | None, bool]:
 
 
 def _largest_eigenvalue(place: Place, h: Vector) -> float:
-    """That of ``sum_i h_i x_i x_i^T`` in the metric, by power iteration from the gradient."""
-    model, root = place.problem.oracle, np.ones(place.problem.dim) if place.metric is None else np.sqrt(place.metric)
+    root = np.ones(place.problem.dim) if place.metric is None else np.sqrt(place.metric)
+    model = place.problem.oracle
     assert isinstance(model, LinearModel)
-    v, top = root * place.evaluation.gradient + 1e-3 * root, 0.0
+    return largest_eigenvalue(model, place.metric, h, root * place.evaluation.gradient + 1e-3 * root, place.threads)
+
+
+def largest_eigenvalue(model: LinearModel, metric: Vector | None, h: Vector, start: Vector, threads: int) -> float:
+    """That of ``sum_i h_i x_i x_i^T`` in the metric, by power iteration from ``start`` (a lower bound, good to a tenth or so)."""
+    root = np.ones(model.dim) if metric is None else np.sqrt(metric)
+    v, top = start, 0.0
     for _ in range(_POWER_STEPS):
         size = norm(v)
         if not (size > 0 and math.isfinite(size)):
             break
-        scores = model.scores(root * (v / size), threads=place.threads)
-        v = root * model.adjoint(h * scores if scores.ndim == 1 else h[:, None] * scores, threads=place.threads)
+        scores = model.scores(root * (v / size), threads=threads)
+        v = root * model.adjoint(h * scores if scores.ndim == 1 else h[:, None] * scores, threads=threads)
         top = norm(v)
     return top
 
