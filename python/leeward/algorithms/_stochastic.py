@@ -150,7 +150,7 @@ class _Run:
         """
         every, now = self.context.trace_every, int(self.descent.steps)
         last, goal = now + self._steps_left(), self._evaluations_allowed()
-        if every is None and self.staged and self.automatic:
+        if every is None and self.staged and self.automatic and not self._safe():
             size, passes = self.problem.size, max(1, math.floor(self.context.passes))
             return last, min(size << passes.bit_length(), goal)  # the step is judged after 2, 4, 8, ... passes
         if every is None:
@@ -232,6 +232,10 @@ class _Run:
         if self.automatic and self._may_grow() and c.passes >= self.review:
             self._review(w, evaluation)
         self._save_if_due()
+
+    def _safe(self) -> bool:
+        """Whether the step comes from bounds that hold everywhere, so that it need not be judged on the way."""
+        return self.settings.ready.step is not None and self.settings.rule != "bb"
 
     def _may_grow(self) -> bool:
         """Whether the step may be chosen anew: for a mean with stages, where its curvature can change, and again at
