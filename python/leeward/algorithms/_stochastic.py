@@ -235,7 +235,8 @@ class _Run:
 
     def _safe(self) -> bool:
         """Whether the step comes from bounds that hold everywhere, so that it need not be judged on the way."""
-        return self.settings.ready.step is not None and self.settings.rule != "bb"
+        ready = self.settings.ready
+        return ready.step is not None and ready.bounded and self.settings.rule != "bb"
 
     def _may_grow(self) -> bool:
         """Whether the step may be chosen anew: for a mean with stages, where its curvature can change, and again at

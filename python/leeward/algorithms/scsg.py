@@ -37,9 +37,9 @@ class SCSG(SnapshotMethod):
         The inner loop: a geometric length; always its mean, rounded; or the practical walk of the paper's experiments,
         which cuts the batch itself into B/b mini-batches and takes each once.
     step : float, "theory", "bb", "linesearch" or None
-        Step size. Default: ``1/(mean L_i + L_max/b)`` for plain steps on a linear model, L_i the Lipschitz constants of its
-        samples' gradients in variables in which features of any unit move alike; else from the curvature at the start and a line
-        search. ``"theory"``: the paper's ``(b/B)^(2/3)/(6 L_max)``. ``"bb"``: the
+        Step size. Default: ``1/(L_f + L_max/b)`` for plain steps on a linear model, L_f that of the mean (at most the mean of
+        the L_i) and L_i the Lipschitz constants of its samples' gradients, in variables in which features of any unit move alike;
+        else from the curvature at the start and a line search. ``"theory"``: the paper's ``(b/B)^(2/3)/(6 L_max)``. ``"bb"``: the
         default, renewed from one full batch to the next after Barzilai and Borwein. ``"linesearch"``: from line searches on drawn
         batches, at the start and after 2, 4, 8, ... passes. A step that is not a number is cut when the objective rises.
     sampling : "uniform" or "importance", default "uniform"
