@@ -25,9 +25,12 @@ class Log:
         Length of w.
     saved : dict or None
         ``arrays()`` of an earlier run, to be replayed.
+    kept : bool
+        Whether anything is kept: not where there is no checkpoint.
     """
 
-    def __init__(self, dim: int, saved: dict[str, NDArray[Any]] | None) -> None:
+    def __init__(self, dim: int, saved: dict[str, NDArray[Any]] | None, kept: bool = True) -> None:
+        self._kept = kept
         self._numbers: list[tuple[float, ...]] = []
         self._gradients: list[Vector] = []
         self._at = 0
@@ -57,6 +60,8 @@ class Log:
 
     def add(self, w: Vector, value: float, measure: Measure, gradient: Vector) -> None:
         """Appends an evaluation."""
+        if not self._kept:
+            return
         self._numbers.append((_checksum(w), value, measure.error, measure.allowed, measure.smoothing))
         self._gradients.append(gradient)
         self._at += 1

@@ -306,6 +306,8 @@ class Rounds:
         if whole:
             rows = min(n, max(rows, int(_NEWTON_WORK / block**2)))
         rows = min(rows, max(_ENTRIES // block, 20 * block))
+        if 2 * rows > n:  # drawing rows saves little
+            rows = n
         self._model_cost = (rows * block**2 / 3e10 + block**3 / 1e10 + 2e-4) / work
         factor = curvature_factor(
             self._current, model, w, self._evaluation(w), rows, self._damping, self._plan.threads, least

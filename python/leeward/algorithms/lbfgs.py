@@ -10,10 +10,12 @@ import numpy as np
 
 from leeward._certificate import certify
 from leeward._pilot import level_rows, subproblem
+from leeward._precondition import Identity
 from leeward._smoothing import true_evaluation
 from leeward._sums import dot, norm
 from leeward.algorithms._log import Log
 from leeward.algorithms._rounds import SPLIT, Measure, Plan, Rounds, Seen
+from leeward.algorithms._snapshot_pilot import GAIN, SnapshotPilot
 from leeward.algorithms.base import Algorithm
 from leeward.losses import Poisson
 from leeward.oracles import LinearModel
@@ -53,7 +55,8 @@ class LBFGS(Algorithm):
     precondition : bool, default True
         Whether curvature models are used (linear models with at most 1500 features).
     pilot : bool, default True
-        Whether subsamples give the starting point (linear models of some size).
+        Whether subsamples (linear models of some size) or stages of SVRG (small, well-conditioned ones, mean loss) give the
+        starting point.
     smoothing : float, optional
         First strength for non-smooth problems, in units of the loss; a tenth of the losses' spread by default.
     max_iterations : int, default 1000
@@ -122,7 +125,7 @@ class _Run:
     def __init__(self, settings: LBFGS, context: RunContext) -> None:
         self.settings, self.context, self.problem = settings, context, context.problem
         saved = context.checkpoint.load()
-        self.log = Log(self.problem.dim, saved)
+        self.log = Log(self.problem.dim, saved, kept=context.checkpoint.active)
         if saved is not None:
             context.restore()
         self.best = math.inf
@@ -134,6 +137,8 @@ class _Run:
         w, strength = context.w0, settings.smoothing
         model = self.problem.oracle
         factored = settings.precondition and isinstance(model, LinearModel) and model.n_features <= _LARGEST_BLOCK
+        if settings.pilot and settings.smoothing is None:
+            w = self._snapshots(w)
         if factored and settings.pilot and isinstance(model, LinearModel):
             w, strength = self._pilot(model, w, strength)
             if isinstance(model.loss, Poisson) and self.problem.evaluate_if_finite(w, threads=context.threads) is None:
@@ -152,6 +157,29 @@ class _Run:
         evaluation = true if current is problem else problem.evaluate(w, threads=context.threads)
         reason = "neither the objective nor its gradient can be reduced further in double precision"
         context.finish(w, Status.STALLED, reason, evaluation=evaluation, gap=gap)
+
+    def _snapshots(self, w: Vector) -> Vector:
+        """Stages of SVRG, where the problem suits them, for as long as they gain a lot."""
+        context, error = self.context, math.inf
+        pilot = SnapshotPilot.of(self.problem, w, context.seed, context.threads)
+        while pilot is not None:
+            left = (
+                math.inf
+                if context.max_passes is None
+                else (context.max_passes - 1) * self.problem.size - context.evaluations
+            )
+            made = pilot.go(left)
+            if made is None:
+                break
+            w, gradients, samples = made
+            if not self.log.replaying:
+                context.count_gradients(gradients)
+                context.count_paired(gradients - samples)
+            now = self._observe(self.problem, w, Identity()).measure
+            if now.done or pilot.once or not GAIN * now.error <= error:
+                break
+            error = now.error
+        return w
 
     def _pilot(self, model: LinearModel, w: Vector, strength: float | None) -> tuple[Vector, float | None]:
         """Solves subsamples of growing size, each to the excess that its number of rows leaves anyway."""
