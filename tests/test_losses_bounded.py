@@ -8,6 +8,7 @@ import pickle
 import mpmath as mp
 import numpy as np
 import pytest
+from scipy import sparse
 
 import leeward as lw
 
@@ -200,4 +201,35 @@ def test_robust_risks_take_bounded_losses_without_a_certificate():
     X, y, _ = outliers()
     result = lw.minimize(lw.Robust(lw.LinearModel(X, y, L.Cauchy(0.5), l2=1e-3), lw.ChiSquare(penalty=1.0)), tol=1e-6)
     assert result.success
+    assert result.gap is None
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        lw.SCSG(),
+        lw.SCSG(batch=64, inner_batch=4),
+        lw.SVRG(),
+        lw.SARAH(),
+        lw.STORM(),
+        lw.SGD(lw.Minibatch(32), update=lw.Adam()),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("loss", [L.Sigmoid(), L.Cauchy(), L.GemanMcClure(5.0), L.Tukey(30.0)], ids=repr)
+@pytest.mark.parametrize("kind", ["dense", "csr"])
+def test_finite_sum_methods_reach_the_objective_of_lbfgs_with_their_default_steps(algorithm, loss, kind):
+    X, y, truth = outliers()
+    X = np.where(np.random.default_rng(1).random(X.shape) < 0.7, X, 0.0)
+    wrong = np.arange(400) % 7 == 0
+    y = (
+        np.where((X @ truth > 0) ^ wrong, 1.0, -1.0)
+        if loss.name == "sigmoid"
+        else X @ truth + 50.0 * (np.arange(400) % 5 == 0)
+    )
+    model = lw.LinearModel(sparse.csr_array(X) if kind == "csr" else X, y, loss, l2=1e-3)
+    reference = lw.minimize(model, algorithm=lw.LBFGS(), tol=1e-8).fun
+    start = lw.Robust(model).value(np.zeros(5))
+    result = lw.minimize(model, algorithm=algorithm, max_passes=100, tol=0)
+    assert result.fun < reference + 0.05 * (start - reference)
     assert result.gap is None

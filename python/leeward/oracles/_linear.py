@@ -34,7 +34,7 @@ class LinearModel(Oracle):
         (int32 or int64 indices, in any order; entries that name the same place add up). Other layouts, dtypes and sparse
         formats are converted once. X must not change while the model is in use.
     y : array (n,)
-        Labels: -1/+1 or 0/1 for logistic, hinge and squared_hinge; 0, ..., C - 1 for softmax; not negative for poisson;
+        Labels: -1/+1 or 0/1 for logistic, hinge, squared_hinge and sigmoid; 0, ..., C - 1 for softmax; not negative for poisson;
         real numbers otherwise.
     loss : str or Loss, default "logistic"
         "squared" is ``(z - y)^2 / 2`` (with the half), "squared_hinge" ``max(0, 1 - y z)^2 / 2``; all are in

@@ -109,7 +109,7 @@ class SamplerOracle(UserOracle):
     -----
     A certificate (``result.gap``) is about the mean over the evaluation samples. Stochastic algorithms draw their batches
     afresh: ``SCSG(batch="growing")`` without end, while ``SVRG`` and ``SARAH`` take ``evaluation`` new samples where a finite sum
-    would give them all. ``LBFGS`` minimises the mean over the evaluation samples.
+    would give them all. ``LBFGS``, ``PrimalDual`` and ``GrowingBatch`` know the evaluation samples only, and solve for their mean.
 
     Examples
     --------
