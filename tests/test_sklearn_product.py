@@ -146,6 +146,17 @@ def test_every_solver_lowers_the_objective(solver: Any) -> None:
     assert best - 1e-4 <= model.objective_ < best + 0.2 * (at_zero - best)
 
 
+@pytest.mark.parametrize("solver", ["scsg", "svrg", "sarah"])
+def test_solvers_of_finite_sums_take_the_mean_to_their_own_tolerance_and_refuse_other_risks(solver: str) -> None:
+    y = np.where(X @ [1.0, -0.5, 0.2] + NOISE > 0, "up", "down")
+    best = RobustClassifier("mean", l2=0.01).fit(X, y).objective_
+    model = RobustClassifier("mean", l2=0.01, solver=solver).fit(X, y)
+    assert model.result_.status.name == "CONVERGED"
+    assert -1e-9 <= model.objective_ - best <= model.gap_ <= 1e-3 * best
+    with pytest.raises(ValueError, match="minimises a mean of losses"):
+        RobustClassifier("cvar", solver=solver).fit(X, y)
+
+
 def test_a_solver_on_batches_spends_a_given_budget_and_else_works_to_its_own_tolerance() -> None:
     y = X @ [1.0, -0.5, 0.2] + 0.1 * NOISE
     solver = lw.Nesterov(lw.Minibatch(len(y), replace=False))

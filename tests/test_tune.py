@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 import threading
 import time
@@ -136,15 +137,27 @@ def test_the_trace_of_the_runs_can_be_left_out_without_another_answer() -> None:
     assert all(len(bare.trials[k].trace) == 2 < len(full.trials[k].trace) for k in range(3))
 
 
-def test_every_algorithm_with_a_step_can_be_tuned() -> None:
-    for algorithm in (
+@pytest.mark.parametrize(
+    "algorithm",
+    [
         lw.SGD(lw.Minibatch(8), momentum=0.5),
+        lw.SGD(lw.Minibatch(8), update=lw.Adam()),
         lw.Nesterov(lw.Minibatch(8)),
         lw.Nesterov(FULL, form="momentum"),
-    ):
-        found = lw.tune(least_squares(), algorithm, passes=3, seeds=1)
-        assert type(found.best) is type(algorithm)
-        assert found.best.step == found.step  # type: ignore[attr-defined]
+        lw.SVRG(),
+        lw.SCSG("growing", 2),
+        lw.SCSG(16, 4, inner="slices"),
+        lw.SARAH(),
+        lw.STORM(8),
+    ],
+    ids=repr,
+)
+def test_every_algorithm_with_a_step_can_be_tuned(algorithm: lw.Algorithm) -> None:
+    found = lw.tune(least_squares(), algorithm, passes=5, seeds=2)
+    assert found.best == dataclasses.replace(algorithm, step=found.step)  # type: ignore[type-var]
+    assert found.objectives[0] <= min(t.objective for t in found.trials if t.seed == 0)
+    again = lw.minimize(least_squares(), algorithm=found.best, max_passes=5, tol=0)
+    assert again.fun == found.objectives[0]
 
 
 def test_a_wrong_oracle_is_an_error_and_not_a_diverged_run() -> None:
