@@ -155,6 +155,8 @@ def test_a_pullback_is_let_go_before_the_next_call():
 @pytest.mark.parametrize("kind", ["functions", "vjp", "pullback", "sampler"])
 def test_an_oracle_that_its_own_functions_know_is_collected(kind):
     class Model:
+        oracle: lw.Oracle
+
         def losses(self, w, index):
             return losses(w, index)
 

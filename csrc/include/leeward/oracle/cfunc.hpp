@@ -38,6 +38,10 @@ class CFunctionOracle final : public Oracle {
   void gradient(const double* w, Batch batch, const double* weights, double* out, Resources& use) const override;
 
  private:
+  void call_losses(const double* w, Batch part, std::int64_t first, double* out) const;
+  void call_gradient(const double* w, Batch part, const double* weights, double* out) const;
+  bool loss_is_infinite(const double* w, Batch part) const;
+
   CFunctions f_;
   std::int64_t size_, dim_;
   bool parallel_;
