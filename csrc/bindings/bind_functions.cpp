@@ -67,7 +67,7 @@ void let_collect(PyHeapTypeObject* heap) {
   type->tp_flags |= Py_TPFLAGS_HAVE_GC;
   type->tp_traverse = [](PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(Py_TYPE(self));
-    return py::detail::is_holder_constructed(self) ? py::cast<const T&>(py::handle(self)).visit(visit, arg) : 0;
+    return py::detail::is_holder_constructed(self) ? py::cast<const T&>(py::handle(self)).traverse(visit, arg) : 0;
   };
   type->tp_clear = [](PyObject* self) {
     if (py::detail::is_holder_constructed(self)) py::cast<T&>(py::handle(self)).clear();

@@ -81,17 +81,17 @@ bool PyOracleBase::out_of_range(const double* w, Batch batch, Resources& use) co
   }
 }
 
-int PyOracleBase::visit(visitproc visit, void* arg) const {
+int PyOracleBase::traverse(visitproc visit, void* arg) const {
   Py_VISIT(sample_.ptr());
   return 0;
 }
 
 void PyOracleBase::clear() { sample_ = py::object(); }
 
-int PyOracle::visit(visitproc visit, void* arg) const {
+int PyOracle::traverse(visitproc visit, void* arg) const {
   Py_VISIT(losses_.ptr());
   Py_VISIT(gradient_.ptr());
-  return PyOracleBase::visit(visit, arg);
+  return PyOracleBase::traverse(visit, arg);
 }
 
 void PyOracle::clear() {
@@ -99,10 +99,10 @@ void PyOracle::clear() {
   PyOracleBase::clear();
 }
 
-int PyVjpOracle::visit(visitproc visit, void* arg) const {
+int PyVjpOracle::traverse(visitproc visit, void* arg) const {
   Py_VISIT(fun_.ptr());
   for (const Kept& k : kept_) Py_VISIT(k.pullback.ptr());
-  return PyOracleBase::visit(visit, arg);
+  return PyOracleBase::traverse(visit, arg);
 }
 
 void PyVjpOracle::clear() {

@@ -29,7 +29,7 @@ class PyOracleBase : public Oracle {
   std::int64_t population() const override { return sizes_.population; }
 
   // For Python's cycle collector: the user's objects held here, and letting go of them.
-  virtual int visit(visitproc visit, void* arg) const;
+  virtual int traverse(visitproc visit, void* arg) const;
   virtual void clear();
 
  protected:
@@ -59,7 +59,7 @@ class PyOracle final : public PyOracleBase {
       : PyOracleBase(std::move(sample), sizes), losses_(std::move(losses)), gradient_(std::move(gradient)) {}
   void losses(const double* w, Batch batch, double* out, Resources& use) const override;
   void gradient(const double* w, Batch batch, const double* weights, double* out, Resources& use) const override;
-  int visit(visitproc visit, void* arg) const override;
+  int traverse(visitproc visit, void* arg) const override;
   void clear() override;
 
  private:
@@ -73,7 +73,7 @@ class PyVjpOracle final : public PyOracleBase {
   PyVjpOracle(py::object fun, py::object sample, PySizes sizes) : PyOracleBase(std::move(sample), sizes), fun_(std::move(fun)) {}
   void losses(const double* w, Batch batch, double* out, Resources& use) const override;
   void gradient(const double* w, Batch batch, const double* weights, double* out, Resources& use) const override;
-  int visit(visitproc visit, void* arg) const override;
+  int traverse(visitproc visit, void* arg) const override;
   void clear() override;
 
  private:
