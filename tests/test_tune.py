@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import pickle
+import subprocess
+import sys
 import threading
 import time
 from typing import Any
@@ -202,3 +205,22 @@ def test_the_picture_has_a_point_for_each_run() -> None:
     assert sum(len(line.get_xdata()) for line in ax.get_lines()) == len(found.trials)
     assert ax.get_xscale() == "log"
     pyplot.close(ax.figure)
+
+
+INTERRUPTED = """
+import os, signal, threading, time
+import numpy as np, leeward as lw
+X = np.random.default_rng(0).normal(size=(50_000, 20))
+threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+began = time.perf_counter()
+try:
+    lw.tune(lw.LinearModel(X, X[:, 0], "squared", l2=1e-3), lw.SGD(lw.Minibatch(4)), passes=10_000, threads=2)
+except KeyboardInterrupt:
+    print(time.perf_counter() - began)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal")
+def test_ctrl_c_ends_all_runs_at_their_next_recorded_point() -> None:
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=True, timeout=120)
+    assert float(done.stdout) < 30  # one of the runs alone takes far longer

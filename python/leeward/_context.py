@@ -6,6 +6,7 @@ its end. ``record`` raises StopRun when the run is over; algorithms let it pass.
 
 from __future__ import annotations
 
+import gc
 import math
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -277,6 +278,8 @@ class RunContext(Work):
             w = (self.w0 if self._end is None else self._end.w).copy()
             evaluation = None if self._end is None else self._end.evaluation
             if evaluation is None:
+                if self.problem.size > _MANY:
+                    gc.collect()  # what the algorithm has left in cycles
                 evaluation = self.problem.evaluate(w, threads=self.threads)
             gap = None if self._end is None else self._end.known_gap
             if gap is None or (status is not Status.CONVERGED and not self.problem.smooth):
