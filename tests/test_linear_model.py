@@ -86,3 +86,32 @@ def test_losses_gradients_slopes_and_curvatures_agree_with_numpy(loss, kind, dty
             r = v.reshape(83, C).T
             adjoint = np.concatenate([(r @ X.astype(float)).ravel(), r.sum(1) if intercept else []])
             np.testing.assert_allclose(model.adjoint(v), adjoint, rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("outputs", [2, 3, 5, 7, 12, 70])
+@pytest.mark.parametrize("cols", [1, 7, 8, 16, 19, 40])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_outputs_taken_together_equal_numpy_and_do_not_depend_on_each_other(
+    outputs: int, cols: int, dtype: type
+) -> None:
+    rng = np.random.default_rng(outputs * 100 + cols)
+    X = rng.normal(size=(23, cols)).astype(dtype)
+    y = np.arange(23) % outputs
+    y[:outputs] = np.arange(outputs)[: len(y)]
+    if outputs > 23:
+        X, y = np.tile(X, (4, 1)), np.arange(92) % outputs
+    model = lw.LinearModel(X, y, "softmax")
+    w = rng.normal(size=model.dim)
+    W, b = w[: outputs * cols].reshape(outputs, cols), w[outputs * cols :]
+    scores = X.astype(np.float64) @ W.T + b
+    np.testing.assert_allclose(model.scores(w), scores, rtol=1e-12, atol=1e-12)
+    q = rng.normal(size=model.size)
+    e = np.exp(scores - scores.max(axis=1, keepdims=True))
+    s = e / e.sum(axis=1, keepdims=True)
+    s[np.arange(len(y)), y] -= 1.0
+    g = np.concatenate([((q[:, None] * s).T @ X.astype(np.float64)).ravel(), (q[:, None] * s).sum(axis=0)])
+    np.testing.assert_allclose(model.gradient(w, q), g, rtol=1e-11, atol=1e-11)
+    some = np.array([5, 0, 22, 5, 7])
+    assert model.losses(w, some).tobytes() == model.losses(w)[some].tobytes()
+    alone = np.stack([model.scores(w, X[i : i + 1])[0] for i in some])
+    assert alone.tobytes() == model.scores(w)[some].tobytes()

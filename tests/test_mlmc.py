@@ -156,7 +156,7 @@ def test_default_steps_come_near_the_optimum(algorithm: type, estimator: lw.algo
         problem = lw.Robust(lw.LinearModel(data, y, l2=1e-2), risk)
         best = lw.minimize(problem).fun
         result = lw.minimize(problem, algorithm=algorithm(estimator), max_passes=100)
-        assert result.fun <= best + 0.08 * (problem.value(np.zeros(6)) - best)
+        assert result.fun <= best + 0.15 * (problem.value(np.zeros(6)) - best)
         assert 100 <= result.passes < 140
 
 

@@ -18,6 +18,7 @@ DualBatch::DualBatch(std::shared_ptr<const Oracle> oracle, Population population
   index_.resize(n);
   losses_.resize(n);
   weights_.resize(n);
+  memory_.resize(n * static_cast<std::size_t>(oracle_->memory_per_sample()));
   state_ = {settings_.eta.start, settings_.lam.start, 1.0};
 }
 
@@ -27,7 +28,7 @@ Estimate DualBatch::direction(const double* w, std::uint64_t step, double* out, 
   for (std::size_t k = 0; k < index_.size(); ++k)
     index_[k] = population_.sample(population_.weighted() ? population_.position(0, stream.uniform(k))
                                                           : static_cast<std::int64_t>(stream.below(k, count)));
-  const Batch batch{index_.data(), settings_.n};
+  const Batch batch{index_.data(), settings_.n, memory_.data()};
   oracle_->losses(w, batch, losses_.data(), use);
   Estimate e;
   e.losses = e.samples = settings_.n;

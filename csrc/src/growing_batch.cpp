@@ -17,6 +17,7 @@ GrowingBatch::GrowingBatch(std::shared_ptr<const Oracle> oracle, std::shared_ptr
   index_.resize(most);
   losses_.resize(most);
   weights_.resize(most);
+  memory_.resize(most * static_cast<std::size_t>(oracle_->memory_per_sample()));
   if (population_.weighted()) base_.resize(most);
 }
 
@@ -39,7 +40,7 @@ Estimate GrowingBatch::direction(const double* w, std::uint64_t step, double* ou
     index_[i] = population_.sample(position);
     if (whole && population_.weighted()) base_[i] = population_.weight(position);
   }
-  const Batch batch{whole && population_.everyone() ? nullptr : index_.data(), n};
+  const Batch batch{whole && population_.everyone() ? nullptr : index_.data(), n, memory_.data()};
   oracle_->losses(w, batch, losses_.data(), use);
   Estimate e;
   e.losses = n;

@@ -41,9 +41,7 @@ LEEWARD_CLONES void multiply(const double* LEEWARD_RESTRICT a, const double* LEE
 
 void scores_of_rows(const LinearMatrix& matrix, const double* w, std::int64_t outputs, bool intercept, Rows rows,
                     double* out) {
-  const std::int64_t cols = matrix.cols();
-  for (std::int64_t c = 0; c < outputs; ++c)
-    matrix.dots(rows, w + c * cols, intercept ? w[outputs * cols + c] : 0.0, out + c, outputs);
+  matrix.output_dots(rows, w, outputs, intercept ? w + outputs * matrix.cols() : nullptr, out);
 }
 
 // Memory of one task; every pointer holds one tile.
@@ -111,10 +109,10 @@ void sum_weighted(const LinearMatrix& matrix, std::int64_t outputs, bool interce
       use.poll();
       pages.read(t.first_row(j), t.rows_of(j));
       const WeightedRows tile = make(t.first_row(j), t.rows_of(j), s);
-      for (std::int64_t c = 0; c < outputs; ++c) {
-        matrix.add_rows(tile.rows, tile.r + c, outputs, g + c * cols);
-        if (intercept) g[outputs * cols + c] += strided_sum(tile.r + c, tile.rows.count, outputs);
-      }
+      matrix.add_output_rows(tile.rows, tile.r, outputs, g);
+      if (intercept)
+        for (std::int64_t c = 0; c < outputs; ++c)
+          g[outputs * cols + c] += strided_sum(tile.r + c, tile.rows.count, outputs);
     }
   });
   if (t.tasks > 1) combine(partial, t.tasks, apart, dim, out, use.threads);
@@ -144,6 +142,28 @@ Chosen choose(Batch batch, std::int64_t first, std::int64_t count, const double*
     kept += weights[k] != 0.0 ? 1 : 0;
   }
   return {{s.index, 0, kept}, s.weights, s.y};
+}
+
+// The weighted rows of a tile of samples picked by number, whose slopes or scores the batch remembers.
+WeightedRows remembered_rows(const LinearSettings& settings, Batch batch, std::int64_t first, std::int64_t count,
+                             const double* weights, const Scratch& s) {
+  const std::int64_t outs = settings.outputs;
+  const double* const memory = batch.memory + first * outs;
+  std::int64_t kept = 0;
+  for (std::int64_t k = 0; k < count; ++k) {  // without a branch: a slot is overwritten until it is kept
+    const std::int64_t i = batch[first + k];
+    s.index[kept] = i;
+    if (outs == 1) {
+      s.r[kept] = weights[k] * memory[k];
+    } else {
+      s.weights[kept] = weights[k];
+      s.y[kept] = settings.labels[i];
+      std::copy(memory + k * outs, memory + (k + 1) * outs, s.z + kept * outs);
+    }
+    kept += weights[k] != 0.0 ? 1 : 0;
+  }
+  if (outs > 1) weighted_slopes(settings.loss, {s.z, s.y, kept, outs}, s.weights, s.r);
+  return {{s.index, 0, kept}, s.r};
 }
 
 void losses_pass(const hd::LossSpec& loss, LossInputs in, double* out, double* slopes) {
@@ -182,10 +202,12 @@ void LinearOracle::from_scores(const double* w, Batch batch, std::int64_t width,
                                Resources& use) const {
   const ScoreMemo::Hold memo(batch.index == nullptr ? settings_.memo : nullptr);
   const double* const known = memo.find(w, dim());
-  double* const kept = known != nullptr ? nullptr : memo.begin(batch.size * outputs());
+  double* const remembered = batch.index != nullptr && pass == losses_pass ? batch.memory : nullptr;
+  double* kept = known != nullptr ? nullptr : memo.begin(batch.size * outputs());
   // A gradient is likely to follow at the same w.
-  double* const slopes = kept != nullptr && outputs() == 1 && pass == losses_pass
-                             ? memo.begin_slopes(batch.size, settings_.loss, settings_.labels) : nullptr;
+  double* slopes = kept != nullptr && outputs() == 1 && pass == losses_pass
+                       ? memo.begin_slopes(batch.size, settings_.loss, settings_.labels) : nullptr;
+  if (remembered != nullptr) (outputs() == 1 ? slopes : kept) = remembered;
   const RowTiles t = RowTiles::make(batch.size, *matrix_, outputs(), 0);
   const Workspace::Scope scope(use.workspace);
   const std::int64_t own = Scratch::doubles(t.tile, outputs());
@@ -207,7 +229,7 @@ void LinearOracle::from_scores(const double* w, Batch batch, std::int64_t width,
     }
     pass(settings_.loss, {z, y, count, outputs()}, out + first * width, slopes != nullptr ? slopes + first : nullptr);
   });
-  if (kept != nullptr) memo.commit(w, dim());
+  if (kept != nullptr && remembered == nullptr) memo.commit(w, dim());
 }
 
 void LinearOracle::losses(const double* w, Batch batch, double* out, Resources& use) const {
@@ -238,6 +260,8 @@ void LinearOracle::gradient(const double* w, Batch batch, const double* weights,
   sum_weighted(
       *matrix_, outs, settings_.intercept, batch,
       [&](std::int64_t first, std::int64_t count, const Scratch& s) {
+        if (batch.index != nullptr && batch.memory != nullptr)
+          return remembered_rows(settings_, batch, first, count, weights + first, s);
         const Chosen chosen = choose(batch, first, count, weights + first, slopes != nullptr ? slopes : settings_.labels, s);
         if (slopes != nullptr) {
           multiply(chosen.weights, chosen.own, chosen.rows.count, s.r);

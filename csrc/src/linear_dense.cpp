@@ -8,6 +8,7 @@
 #include "leeward/core/lanes.hpp"
 #include "leeward/core/pages.hpp"
 #include "leeward/core/simd.hpp"
+#include "leeward/oracle/dense_outputs.hpp"
 #include "leeward/oracle/linear_matrix.hpp"
 #include "leeward/oracle/prefetch.hpp"
 
@@ -235,6 +236,14 @@ class DenseMatrix final : public LinearMatrix {
   }
   void add_rows(Rows rows, const double* r, std::int64_t stride, double* out) const override {
     add_rows_kernel(x_, rows, r, stride, out);
+  }
+  void output_dots(Rows rows, const double* w, std::int64_t outputs, const double* biases, double* out) const override {
+    if (outputs > 1) return dense_output_dots(x_, rows, w, outputs, biases, out);
+    dots(rows, w, biases != nullptr ? biases[0] : 0.0, out, 1);
+  }
+  void add_output_rows(Rows rows, const double* r, std::int64_t outputs, double* out) const override {
+    if (outputs > 1) return dense_output_sums(x_, rows, r, outputs, out);
+    add_rows(rows, r, 1, out);
   }
   void copy_row(std::int64_t i, double* out) const override {
     const T* x = x_.row(i);

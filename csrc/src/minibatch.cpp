@@ -30,6 +30,7 @@ Minibatch::Minibatch(std::shared_ptr<const Oracle> oracle, std::shared_ptr<const
   index_.resize(static_cast<std::size_t>(size));
   losses_.resize(static_cast<std::size_t>(size));
   weights_.resize(static_cast<std::size_t>(size));
+  memory_.resize(static_cast<std::size_t>(size * oracle_->memory_per_sample()));
   if (whole_)
     for (std::int64_t k = 0; k < size; ++k) {
       index_[static_cast<std::size_t>(k)] = population_.sample(k);
@@ -78,7 +79,7 @@ void Minibatch::draw_groups(std::uint64_t step) {
 }
 
 Estimate Minibatch::direction(const double* w, std::uint64_t step, double* out, Resources& use) {
-  const Batch batch{draw(step), size()};
+  const Batch batch{draw(step), size(), memory_.data()};
   oracle_->losses(w, batch, losses_.data(), use);
   Estimate e{.losses = size(), .samples = size()};
   for (const double l : losses_)

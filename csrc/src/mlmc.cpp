@@ -19,6 +19,7 @@ Mlmc::Mlmc(std::shared_ptr<const Oracle> oracle, std::shared_ptr<const Risk> ris
   losses_.resize(most);
   weights_.resize(most);
   part_.resize(most);
+  memory_.resize(most * static_cast<std::size_t>(oracle_->memory_per_sample()));
 }
 
 int Mlmc::level(std::uint64_t step) const { return Stream(settings_.seed, Purpose::level, step).level(0, settings_.levels); }
@@ -53,7 +54,7 @@ void Mlmc::add_risk(std::int64_t first, std::int64_t count, double factor, Estim
 Estimate Mlmc::direction(const double* w, std::uint64_t step, double* out, Resources& use) {
   const int j = level(step);
   const std::int64_t k = settings_.n0 << j, half = k / 2;
-  const Batch batch{draw(step), k};
+  const Batch batch{draw(step), k, memory_.data()};
   oracle_->losses(w, batch, losses_.data(), use);
   Estimate e;
   e.losses = k;

@@ -29,6 +29,9 @@ struct CsrView {
 struct Batch {
   const std::int64_t* index = nullptr;
   std::int64_t size = 0;
+  // Room for size * Oracle::memory_per_sample() numbers, or null. A call for the losses of rows picked by number leaves there what the
+  // gradient of the same rows at the same w needs; a call for a gradient with it must come after such a call.
+  double* memory = nullptr;
   std::int64_t operator[](std::int64_t k) const { return index ? index[k] : k; }
 };
 

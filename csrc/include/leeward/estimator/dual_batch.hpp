@@ -45,6 +45,7 @@ class DualBatch final : public Estimator {
   DualSettings settings_;
   std::vector<std::int64_t> index_;
   std::vector<double> losses_, weights_;
+  std::vector<double> memory_;  // of the batch, for the gradient
 };
 
 }  // namespace leeward

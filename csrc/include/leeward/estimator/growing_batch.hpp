@@ -37,6 +37,7 @@ class GrowingBatch final : public Estimator {
   GrowingBatchSettings settings_;
   std::vector<std::int64_t> index_;
   std::vector<double> base_, losses_, weights_;
+  std::vector<double> memory_;  // of the batch, for the gradient
 };
 
 }  // namespace leeward

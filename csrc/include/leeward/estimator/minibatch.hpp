@@ -53,6 +53,7 @@ class Minibatch final : public Estimator {
   std::int64_t per_group_ = 0;
   std::vector<std::int64_t> index_;
   std::vector<double> base_, losses_, weights_, means_, shares_;
+  std::vector<double> memory_;  // of the batch, for the gradient
 };
 
 }  // namespace leeward

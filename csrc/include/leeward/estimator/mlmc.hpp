@@ -49,6 +49,7 @@ class Mlmc final : public Estimator {
   MlmcSettings settings_;
   std::vector<std::int64_t> index_;
   std::vector<double> losses_, weights_, part_;
+  std::vector<double> memory_;  // of the batch, for the gradient
 };
 
 }  // namespace leeward

@@ -32,6 +32,7 @@ class LinearOracle final : public Oracle {
   std::int64_t size() const override { return matrix_->rows(); }
   std::int64_t dim() const override { return outputs() * (matrix_->cols() + (settings_.intercept ? 1 : 0)); }
   std::int64_t outputs() const { return settings_.outputs; }
+  std::int64_t memory_per_sample() const override { return outputs(); }  // slopes, or the scores of several outputs
   const LinearMatrix& matrix() const { return *matrix_; }
   const LinearSettings& settings() const { return settings_; }
 

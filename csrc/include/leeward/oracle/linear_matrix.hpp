@@ -28,6 +28,14 @@ class LinearMatrix {
   virtual void dots(Rows rows, const double* w, double bias, double* out, std::int64_t stride) const = 0;
   // out[0..cols) += sum_k r[k * stride] x_{rows[k]}
   virtual void add_rows(Rows rows, const double* r, std::int64_t stride, double* out) const = 0;
+  // The same for several outputs, of coefficients w + c * cols and r[k * outputs + c]: out[k * outputs + c], and out + c * cols.
+  virtual void output_dots(Rows rows, const double* w, std::int64_t outputs, const double* biases, double* out) const {
+    for (std::int64_t c = 0; c < outputs; ++c)
+      dots(rows, w + c * cols_, biases != nullptr ? biases[c] : 0.0, out + c, outputs);
+  }
+  virtual void add_output_rows(Rows rows, const double* r, std::int64_t outputs, double* out) const {
+    for (std::int64_t c = 0; c < outputs; ++c) add_rows(rows, r + c, outputs, out + c * cols_);
+  }
   // out[0..cols) = x_i
   virtual void copy_row(std::int64_t i, double* out) const = 0;
   // |x_i|^2; scratch holds cols zeros before and after.

@@ -17,6 +17,8 @@ class Oracle {
   // Sample numbers 0..population() - 1 may be drawn: the n samples, or more where the loss is an expectation and a call about
   // all samples takes the first n of them for it.
   virtual std::int64_t population() const { return size(); }
+  // Numbers a sample in the memory of a batch (see Batch); 0 for an oracle that has no use for it.
+  virtual std::int64_t memory_per_sample() const { return 0; }
   // out[k] = loss(w; batch[k]), k < batch.size
   virtual void losses(const double* w, Batch batch, double* out, Resources& use) const = 0;
   // out[0..dim) = sum_k weights[k] * grad_w loss(w; batch[k]); overwrites out
