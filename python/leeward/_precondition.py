@@ -192,7 +192,8 @@ def _sketch(
     rows, share = _drawn(total, limit)
     if rows is None:
         return None
-    s, h = model.slopes(w, rows), model.curvatures(w, rows)
+    some = None if len(rows) == model.size else rows  # all: their scores are known
+    s, h = model.slopes(w, some), model.curvatures(w, some)
     s, h = (s[:, None], h[:, None]) if s.ndim == 1 else (s, h)
     probabilities = None
     if model.n_outputs > 1:
