@@ -232,8 +232,9 @@ def row(what: str, values: list[float], unit: float, name: str, allowed: float) 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=11)
-    parser.add_argument("--calls", type=int, default=20_000)
+    # Rounds of a millisecond: most of them fit between two switches of the processor to another program.
+    parser.add_argument("--rounds", type=int, default=101)
+    parser.add_argument("--calls", type=int, default=2_000)
     parser.add_argument("--rows", type=int, default=50_000)
     parser.add_argument("--passes", type=float, default=2.0)
     parser.add_argument("--runs", type=int, default=3)
@@ -249,7 +250,7 @@ def main() -> int:
             print("C functions: left out, no compiler")
         else:
             for samples, dim in SHAPES:
-                values = c_overhead(library, samples, dim, given.rounds, 10 * given.calls)
+                values = c_overhead(library, samples, dim, given.rounds, 5 * given.calls)
                 good &= row(f"C function, batch {samples}, d = {dim}", values, 1e-9, "ns", C_OVERHEAD)
         run = Run.of(given.rows, 784)
         found = [run.ratio(given.passes) for _ in range(given.runs)]

@@ -36,7 +36,15 @@ template <bool Copy>
 LEEWARD_INLINE double plain_sum(const double* x, std::int64_t n, double* out) {
   double rest[4] = {};
   std::int64_t i = 0;
-  if (n >= kWide) {
+  if (n >= 4 * kWide) {  // up to a cache line's border: registers as wide as a line would touch two each time
+    const double* const border = Copy ? out : x;
+    for (; reinterpret_cast<std::uintptr_t>(border + i) % 64 != 0 && i < 8; ++i) {
+      const double v = x[i];
+      if (Copy) out[i] = v;
+      rest[i % 4] += v;
+    }
+  }
+  if (n - i >= kWide) {
     double lane[kWide] = {};
     for (; i + kWide <= n; i += kWide) {
       LEEWARD_LANES
@@ -48,7 +56,7 @@ LEEWARD_INLINE double plain_sum(const double* x, std::int64_t n, double* out) {
     }
     for (int l = 0; l < 4; ++l)
       for (int m = 4; m < kWide; m += 4) lane[l] += lane[l + m];
-    for (int l = 0; l < 4; ++l) rest[l] = lane[l];
+    for (int l = 0; l < 4; ++l) rest[l] += lane[l];
   }
   for (; i + 4 <= n; i += 4)
     for (int l = 0; l < 4; ++l) {
