@@ -46,6 +46,13 @@ def models(n: int, d: int) -> Iterator[tuple[str, lw.LinearModel]]:
 
 RISKS = (lw.Mean(), lw.CVaR(0.1), lw.ChiSquare(penalty=1.0), lw.ChiSquare(radius=0.5), lw.KL(radius=0.5))
 STOCHASTIC = (lw.SGD(lw.Minibatch(3000)), lw.Nesterov(lw.Minibatch(3000)))
+FINITE_SUMS = (
+    lw.SVRG(900),
+    lw.SCSG(inner_batch=4),
+    lw.SVRG(600, update=lw.AMSGrad(), output="random"),
+    lw.SARAH(inner_batch=900),
+    lw.STORM(900, output="average"),
+)
 # Every risk on one model and every model under one risk; the rest of the square adds nothing but time.
 CHOSEN = "logistic float64"
 
@@ -53,6 +60,9 @@ CHOSEN = "logistic float64"
 def fits() -> Iterator[tuple[str, lw.Robust, lw.Algorithm, float]]:
     """(name, problem, algorithm, passes)."""
     for name, model in models(30_000, 12):
+        for algorithm in FINITE_SUMS if name != "hinge csr" else ():
+            kind = f"{type(algorithm).__name__}, {algorithm.update!r}"
+            yield f"{name}, {kind}", lw.Robust(model), algorithm, 4.0
         for risk in RISKS if name == CHOSEN else RISKS[1:3]:
             yield f"{name}, {risk!r}, LBFGS", lw.Robust(model, risk), lw.LBFGS(), 12.0
             for algorithm in STOCHASTIC if name in (CHOSEN, "softmax float32") else STOCHASTIC[:1]:

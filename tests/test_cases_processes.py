@@ -46,6 +46,7 @@ def test_bl_37_every_public_object_is_pickled_and_copied_to_an_equal_one() -> No
         lw.Box(0, 1),
     ]
     things += [lw.SGD(lw.Minibatch(7), momentum=0.5), lw.Simplex(), lw.ElasticNet(0.1, 0.2), lw.Checkpoint("a")]
+    things += [lw.SCSG("growing", 0.25), lw.SVRG(update=lw.AdaBound(upper=3.0)), lw.SARAH(8), lw.STORM(beta=0.5)]
     for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
         for thing in things:
             assert pickle.loads(pickle.dumps(thing, protocol)) == thing

@@ -46,6 +46,16 @@ ALGORITHMS = [
 ]
 
 
+FINITE_SUMS = [
+    lw.SVRG(2),
+    lw.SCSG(10, 2, output="average"),
+    lw.SARAH(inner_batch=4, update=lw.Momentum(0.5)),
+    lw.STORM(4),
+    lw.SVRG(4, update=lw.AMSGrad()),
+    lw.SGD(lw.Minibatch(8), update=lw.Adam()),
+]
+
+
 def labels(loss: losses.Loss, scores: NDArray[np.float64]) -> NDArray[np.float64]:
     if isinstance(loss, losses.Softmax):
         return np.digitize(scores, [-0.5, 0.5]).astype(float)
@@ -75,12 +85,27 @@ def test_every_loss_goes_with_every_risk_and_algorithm(loss: losses.Loss, risk: 
     assert result.fun == problem.value(result.x)
 
 
+@pytest.mark.parametrize("algorithm", FINITE_SUMS, ids=repr)
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_every_loss_goes_with_every_method_for_finite_sums(loss: losses.Loss, algorithm: Algorithm) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3))
+    model = lw.LinearModel(sparse.csr_array(X), labels(loss, X @ [1.0, -2.0, 0.5]), loss, l2=0.01)
+    result = quietly(lw.Robust(model), algorithm=algorithm, max_passes=100)
+    start = lw.Robust(model).value(np.zeros(model.dim))
+    assert result.status in (lw.Status.BUDGET, lw.Status.CONVERGED)
+    assert result.fun < 0.99 * start
+
+
 DOMAINS = [None, lw.Box(-0.5, 0.5), lw.Simplex(), lw.L1Ball(1.0), lw.L2Ball(0.5), lw.L1(0.05), lw.ElasticNet(0.02, 0.1)]
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=repr)
+@pytest.mark.parametrize(
+    ("risk", "algorithm"),
+    [(r, a) for r in (lw.Mean(), lw.CVaR(0.2)) for a in ALGORITHMS] + [(lw.Mean(), a) for a in FINITE_SUMS],
+    ids=repr,
+)
 @pytest.mark.parametrize("domain", DOMAINS, ids=repr)
-@pytest.mark.parametrize("risk", [lw.Mean(), lw.CVaR(0.2)], ids=repr)
 def test_every_domain_goes_with_every_algorithm(domain: lw.Domain | None, risk: lw.Risk, algorithm: Algorithm) -> None:
     rng = np.random.default_rng(1)
     X = rng.normal(size=(40, 4))

@@ -201,6 +201,19 @@ class Arguments:
         ]
         return self.rng.choice(makers)()
 
+    def update(self) -> Any:
+        makers: list[Callable[[], Any]] = [
+            lambda: None,
+            lw.Plain,
+            lambda: lw.Momentum(self.number(0.0, 0.9)),
+            lambda: lw.NesterovMomentum(self.number(0.5)),
+            lambda: lw.AdaGrad(delta=self.number(1e-8, 1.0), mean=self.rng.choice([True, False])),
+            lambda: lw.Adam(self.number(0.0, 0.9), self.number(0.0, 0.999), self.number(1e-8)),
+            lambda: lw.AMSGrad(memory=self.number(0.9)),
+            lambda: lw.AdaBound(lower=self.number(0.1), upper=self.number(10.0, 0.1)),
+        ]
+        return self.rng.choice(makers)()
+
     def algorithm(self) -> Any:
         estimator = lw.Minibatch(self.number(1, 4, 64), replace=self.rng.choice([True, False]))
         step = self.number(None, 0.1, 1e-3, 1e30)
@@ -211,5 +224,16 @@ class Arguments:
             lambda: lw.SGD(estimator, step=step, momentum=self.number(0.0, 0.9)),
             lambda: lw.SGD(estimator, step=step, average=self.number(True, False)),
             lambda: lw.Nesterov(estimator, step=step, form=self.number("acsa", "momentum")),
+            lambda: lw.SGD(estimator, step=step, update=self.update()),
+            lambda: lw.SCSG(
+                self.number(None, 1, 64, "growing"), self.number(None, 1, 0.25), step=step, update=self.update()
+            ),
+            lambda: lw.SVRG(
+                self.number(None, 3), inner_steps=self.number(None, 5), loopless=self.rng.choice([True, False])
+            ),
+            lambda: lw.SARAH(self.number(None, 7), self.number(2, 0.5), step=step, update=self.update()),
+            lambda: lw.STORM(
+                self.number(1, 32), self.number(0.1, 1.0), step=step, output=self.number("last", "random")
+            ),
         ]
         return self.rng.choice(makers)()
