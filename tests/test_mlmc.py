@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,7 +35,7 @@ def model(data: object = X, **settings: object) -> lw.LinearModel:
     return lw.LinearModel(data, Y, "logistic", **settings)  # type: ignore[arg-type]
 
 
-def start(estimator: lw.algorithms.Estimator, problem: lw.Robust, seed: int) -> object:
+def start(estimator: lw.algorithms.Estimator, problem: lw.Robust, seed: int) -> Any:
     """The native estimator; risks of unbounded weights warn."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
@@ -52,6 +53,7 @@ def test_a_draw_equals_its_twin(risk: lw.Risk, data: object) -> None:
     problem = lw.Robust(model(data), risk)
     estimator = lw.MLMC(3, 24)
     native = start(estimator, problem, 5)
+    assert isinstance(problem.oracle, lw.LinearModel)
     rows = np.asarray(problem.oracle.rows())  # as they are stored
     Z = np.column_stack([rows, np.ones(40)])
     for step in range(40):
