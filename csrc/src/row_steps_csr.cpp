@@ -52,6 +52,22 @@ struct ShrinkKind {
   double prox(double v, std::int64_t j) const { return shrink(v, threshold(j)); }
 };
 
+// Brings coordinates up to step `now`: everything by value, so that a loop need not read it again after each store.
+template <class Kind>
+struct Laggard {
+  Kind kind;
+  PowerTable::View powers;
+  const Scale* scales;
+  std::int64_t now;
+
+  LEEWARD_INLINE void bring(Coordinate& x, std::int64_t j) const {
+    if (x.due == now) return;
+    x.w = scales != nullptr ? kind.of(x, j).advance(scales[j].powers, x.w, now - x.due)
+                            : kind.of(x, j).advance(powers, x.w, now - x.due);
+    x.due = now;
+  }
+};
+
 struct Bias {
   double w = 0, at = 0, c = 0, step = 0;
 };
@@ -129,19 +145,12 @@ class CsrSteps final : public RowSteps {
   }
   template <class Kind>
   void make_up_all(const Kind& kind) {
+    const Laggard<Kind> laggard{kind, powers_.view(), rule_.metric ? scales_.data() : nullptr, done_};
     for (std::size_t j = 0; j < coordinates_.size(); ++j) {
-      bring(coordinates_[j], kind, static_cast<std::int64_t>(j), done_);
+      laggard.bring(coordinates_[j], static_cast<std::int64_t>(j));
       coordinates_[j].due = 0;
     }
     done_ = 0;
-  }
-
-  template <class Kind>
-  LEEWARD_INLINE void bring(Coordinate& x, const Kind& kind, std::int64_t j, std::int64_t to) const {
-    if (x.due == to) return;
-    x.w = rule_.metric ? kind.of(x, j).advance(scales_[static_cast<std::size_t>(j)].powers, x.w, to - x.due)
-                       : kind.of(x, j).advance(powers_, x.w, to - x.due);
-    x.due = to;
   }
 
   Coordinate* output(std::int64_t c) { return coordinates_.data() + c * x_.cols; }
@@ -171,12 +180,16 @@ class CsrSteps final : public RowSteps {
   std::pair<double, double> dots(std::int64_t i, std::int64_t c, const Kind& kind) {
     const auto [first, last] = entries(i);
     Coordinate* const at = output(c);
+    const Laggard<Kind> laggard{kind, powers_.view(), rule_.metric ? scales_.data() : nullptr, done_};
+    const CsrView<T, I> x = x_;
+    const std::int64_t offset = c * x.cols;
     double z = 0.0, there = 0.0;
     for (std::int64_t e = first; e < last; ++e) {
-      Coordinate& x = at[x_.indices[e]];
-      bring(x, kind, c * x_.cols + static_cast<std::int64_t>(x_.indices[e]), done_);
-      z += static_cast<double>(x_.data[e]) * x.w;
-      if constexpr (kTwo) there += static_cast<double>(x_.data[e]) * x.at;
+      const auto j = static_cast<std::int64_t>(x.indices[e]);
+      Coordinate& own = at[j];
+      laggard.bring(own, offset + j);
+      z += static_cast<double>(x.data[e]) * own.w;
+      if constexpr (kTwo) there += static_cast<double>(x.data[e]) * own.at;
     }
     return {z, there};
   }
@@ -186,27 +199,38 @@ class CsrSteps final : public RowSteps {
   void add(std::int64_t i, std::int64_t c, double r) {
     const auto [first, last] = entries(i);
     Coordinate* const at = output(c);
+    const CsrView<T, I> x = x_;
+    const Scale* const scales = rule_.metric ? scales_.data() + c * x.cols : nullptr;
     const std::int64_t mark = Kind::kProx ? -2 - done_ : done_ + 1;
-    const Scale* const scales = rule_.metric ? scales_.data() + c * x_.cols : nullptr;
-    for (std::int64_t e = first; e < last; ++e) {
-      Coordinate& x = at[x_.indices[e]];
-      const Scale* const own = scales ? scales + x_.indices[e] : nullptr;
-      if (x.due != mark) {
-        x.w = (own ? own->powers.a : powers_.base()) * x.w - x.c;
-        x.due = mark;
+    const double a = powers_.view().a, scaled = scale_ * r;
+    if (scales != nullptr) {
+      for (std::int64_t e = first; e < last; ++e) {
+        Coordinate& own = at[x.indices[e]];
+        const Scale& scale = scales[x.indices[e]];
+        if (own.due != mark) own.w = scale.powers.a * own.w - own.c;
+        own.due = mark;
+        own.w -= scale.step * r * static_cast<double>(x.data[e]);
       }
-      x.w -= (own ? own->step : scale_) * r * static_cast<double>(x_.data[e]);
+      return;
+    }
+    for (std::int64_t e = first; e < last; ++e) {
+      Coordinate& own = at[x.indices[e]];
+      if (own.due != mark) own.w = a * own.w - own.c;
+      own.due = mark;
+      own.w -= scaled * static_cast<double>(x.data[e]);
     }
   }
   template <class Kind>
-  void prox(std::int64_t i, std::int64_t c, const Kind& kind) {
+  void prox(std::int64_t i, std::int64_t c, Kind kind) {
     const auto [first, last] = entries(i);
     Coordinate* const at = output(c);
+    const CsrView<T, I> x = x_;
+    const std::int64_t due = done_ + 1, offset = c * x.cols;
     for (std::int64_t e = first; e < last; ++e) {
-      Coordinate& x = at[x_.indices[e]];
-      if (x.due >= 0) continue;
-      x.w = kind.prox(x.w, c * x_.cols + static_cast<std::int64_t>(x_.indices[e]));
-      x.due = done_ + 1;
+      Coordinate& own = at[x.indices[e]];
+      if (own.due >= 0) continue;
+      own.w = kind.prox(own.w, offset + static_cast<std::int64_t>(x.indices[e]));
+      own.due = due;
     }
   }
 

@@ -39,6 +39,18 @@ class PowerTable {
  public:
   static constexpr std::int64_t kLow = 512, kMost = kLow * kLow - 1;
 
+  // What loops read.
+  struct View {
+    const Power *low, *high;
+    double a;
+    double base() const { return a; }
+    Power at(std::int64_t m) const {
+      const auto k = static_cast<std::uint64_t>(m);
+      const Power l = low[k % kLow], h = high[k / kLow];
+      return {h.power * l.power, l.sum + l.power * h.sum};
+    }
+  };
+
   void set(double a) {
     if (a == a_ && !low_.empty()) return;
     a_ = a;
@@ -46,13 +58,7 @@ class PowerTable {
     fill(high_, low_.back().power * a);
     for (Power& p : high_) p.sum *= low_.back().sum + low_.back().power;
   }
-  double base() const { return a_; }
-  Power at(std::int64_t m) const {
-    const Power low = low_[static_cast<std::size_t>(m % kLow)];
-    if (m < kLow) return low;
-    const Power high = high_[static_cast<std::size_t>(m / kLow)];
-    return {high.power * low.power, low.sum + low.power * high.sum};
-  }
+  View view() const { return {low_.data(), high_.data(), a_}; }
 
  private:
   static void fill(std::vector<Power>& table, double a) {
@@ -134,37 +140,34 @@ struct LazyShrink {
       for (std::int64_t k = 0; k < m; ++k) w = step(a, w);
       return w;
     }
-    while (m > 0) {
-      if (!(std::fabs(w) <= std::numeric_limits<double>::max())) return w;
+    while (m > 0 && std::fabs(w) <= std::numeric_limits<double>::max()) {
       if (w == 0.0) {  // stays, or leaves for good with the sign of -c
+        if (std::fabs(c) <= t) return 0.0;
         w = step(a, w);
         --m;
-        if (w == 0.0) return w;
         continue;
       }
       const double sign = w > 0.0 ? 1.0 : -1.0;
       const double drift = c + sign * t;  // a w - drift as long as the sign lasts
-      std::int64_t k = lasts(powers, w, sign, drift, m);
-      const Power p = powers.at(k);
-      w = p.power * w - drift * p.sum;
-      m -= k;
-      if (m > 0) {  // the step that changes the sign
-        w = step(a, w);
-        --m;
-      }
+      Power p = powers.at(m);
+      const double there = p.power * w - drift * p.sum;
+      if (sign * there > 0.0) return there;
+      const std::int64_t k = lasts(powers, w, sign, drift, m);
+      p = powers.at(k);
+      w = step(a, p.power * w - drift * p.sum);  // the step that changes the sign
+      m -= k + 1;
     }
     return w;
   }
 
  private:
-  // The largest k <= m for which k steps keep the sign.
+  // The largest k < m for which k steps keep the sign; m steps do not.
   template <class Powers>
   static std::int64_t lasts(const Powers& powers, double w, double sign, double drift, std::int64_t m) {
     const auto keeps = [&](std::int64_t k) {
       const Power p = powers.at(k);
       return sign * (p.power * w - drift * p.sum) > 0.0;
     };
-    if (sign * drift <= 0.0 || keeps(m)) return m;
     std::int64_t low = 0, high = m;  // keeps(low), not keeps(high)
     while (high - low > 1) {
       const std::int64_t middle = low + (high - low) / 2;
