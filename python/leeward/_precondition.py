@@ -27,10 +27,11 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["Diagonal", "Factor", "Hessian", "Identity", "Scaling", "curvature_factor"]
+__all__ = ["Diagonal", "Factor", "Hessian", "Identity", "Scaling", "curvature_diagonal", "curvature_factor"]
 
 # Relative damping of the diagonal: first try, and growth until the factorisation succeeds.
 _DAMPING, _GROWTH = 1e-12, 100.0
+_LEAST = 1e-12  # a diagonal's least entry over its largest
 _BLOCK = 1 << 16  # samples at a time
 # Coordinates of all outputs up to which their curvature is coupled.
 _COUPLED = 500
@@ -89,6 +90,25 @@ class Factor:
         for factor, at in zip(self.factors, self.places, strict=True):
             out[at] = _core.solve_triangular(factor, scaled[at], False)
         return out
+
+
+def curvature_diagonal(
+    problem: Robust, model: LinearModel, w: Vector, evaluation: Evaluation, threads: int
+) -> Diagonal:
+    """``P = diag(h)^{-1/2}`` with ``h_j = sum_i q_i l_i'' x_ij^2 + l2``: for models too wide for a factor. Columns that no weighted
+    sample has get the least h of the others."""
+    curvatures = model.curvatures(w, threads=threads).reshape(model.size, model.n_outputs)
+    h = np.empty(model.dim)
+    for k in range(model.n_outputs):
+        p = np.ascontiguousarray(evaluation.weights * curvatures[:, k])
+        h[k * model.n_features : (k + 1) * model.n_features] = model._matrix.column_squares(p, threads)[0] + problem.l2
+        if model.intercept:
+            h[model.penalised + k] = p.sum()
+    largest = float(h.max(initial=0.0))
+    if not (largest > 0.0 and np.isfinite(largest)):
+        return Diagonal(np.ones(model.dim))
+    positive = h[h > 0]
+    return Diagonal(1.0 / np.sqrt(np.maximum(h, max(float(positive.min()), _LEAST * largest))))
 
 
 class Hessian:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from leeward._precondition import Factor, Identity, curvature_factor
+from leeward._precondition import Factor, Identity, curvature_diagonal, curvature_factor
 from leeward._risk_curvature import chord_curvature, strength_pull
 from leeward._smoothing import first_strength, has_kink_at_ties, next_strength, smoothed_problem
 from leeward.algorithms._descent import Point, descend, polish
@@ -90,6 +90,7 @@ class Plan:
     rounds: int
     factored: bool
     threads: int
+    diagonal: bool = False  # only the diagonal of the curvature, where it is too wide to be factored
 
 
 class Rounds:
@@ -297,6 +298,8 @@ class Rounds:
     def _model(self, w: Vector, whole: bool = False, least: Vector | None = None) -> Scaling:
         """The curvature at w, from so many rows that it costs about as much as one or two evaluations, or from all."""
         model = self._current.oracle
+        if self._plan.diagonal and isinstance(model, LinearModel):
+            return curvature_diagonal(self._current, model, w, self._evaluation(w), self._plan.threads)
         if not self._plan.factored or not isinstance(model, LinearModel):
             return Identity()
         block = model.n_features + (1 if model.intercept else 0)

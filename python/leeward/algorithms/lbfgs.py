@@ -53,7 +53,7 @@ class LBFGS(Algorithm):
     memory : int, default 10
         Pairs of steps and gradient differences that L-BFGS keeps.
     precondition : bool, default True
-        Whether curvature models are used (linear models with at most 1500 features).
+        Whether curvature models are used (linear models: a factor up to 1500 features, the diagonal beyond).
     pilot : bool, default True
         Whether subsamples (linear models of some size) or stages of SVRG (small, well-conditioned ones, mean loss) give the
         starting point.
@@ -143,7 +143,8 @@ class _Run:
             w, strength = self._pilot(model, w, strength)
             if isinstance(model.loss, Poisson) and self.problem.evaluate_if_finite(w, threads=context.threads) is None:
                 w = context.w0
-        plan = Plan(settings.memory, settings.max_iterations, _ROUNDS, factored, context.threads)
+        diagonal = settings.precondition and not factored and isinstance(model, LinearModel)
+        plan = Plan(settings.memory, settings.max_iterations, _ROUNDS, factored, context.threads, diagonal)
         rounds = Rounds(self.problem, self._observe, plan)
         point = rounds.run(w, strength)
         self._stall(rounds.current, point.w)
