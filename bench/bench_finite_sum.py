@@ -30,7 +30,7 @@ import leeward as lw
 LEVELS = (1e-3, 1e-6, 1e-9)
 ALLOWED = (0.6, 0.6, 1.0)  # of the opponents' best time to each level
 CHOSEN_ALLOWED = 1.3  # algorithm=None over leeward's own best
-PASSES = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 17, 20, 24, 28, 34, 40, 48, 56, 80, 112, 160)
+PASSES = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 17, 20, 24, 28, 34, 40, 48, 56, 80, 112, 160)
 ITERATIONS = (7, 10, 14, 20, 28, 40, 56, 80, 112, 160, 224, 320)
 NEWTON = (2, 3, 4, 5, 7, 10)
 EPOCHS = (2, 3, 5, 10, 15, 20, 25, 40, 55, 80, 110, 160)
@@ -195,8 +195,9 @@ def race(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             solver.fit(solver.limits[0])
-    for _ in range(repeats):
-        for solver in solvers:
+    for k in range(repeats):
+        at = k % len(solvers)  # no solver always runs after the same other
+        for solver in solvers[at:] + solvers[:at]:
             result.run(solver, cap)
     return result, solvers
 

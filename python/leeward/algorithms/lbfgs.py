@@ -176,8 +176,10 @@ class _Run:
             if not self.log.replaying:
                 context.count_gradients(gradients)
                 context.count_paired(gradients - samples)
+            if pilot.once:
+                break
             now = self._observe(self.problem, w, Identity()).measure
-            if now.done or pilot.once or not GAIN * now.error <= error:
+            if now.done or not GAIN * now.error <= error:
                 break
             error = now.error
         return w
