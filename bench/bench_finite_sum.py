@@ -195,9 +195,10 @@ def race(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             solver.fit(solver.limits[0])
-    for k in range(repeats):
-        at = k % len(solvers)  # no solver always runs after the same other
-        for solver in solvers[at:] + solvers[:at]:
+    order = np.random.default_rng(0)
+    for _ in range(repeats):
+        for k in order.permutation(len(solvers)):  # no solver always runs after the same other
+            solver = solvers[k]
             result.run(solver, cap)
     return result, solvers
 
