@@ -20,22 +20,23 @@ Adversary::Adversary(AdversaryKind kind, double parameter, const Population& pop
   solve();
 }
 
-void Adversary::meet(std::int64_t k) {
+void Adversary::meet(std::int64_t k, double score) {
   if (tree_.inside(k)) return;
   const double m = mass(k);
   unmet_ = unmet_ > m ? unmet_ - m : 0.0;
-  tree_.set(k, 0.0, m);
-  if (++met_ == size_)
-    tree_.remove(strangers());
-  else
-    tree_.set(strangers(), 0.0, unmet_);
+  tree_.set(k, score, m);
+  ++met_;
+  fewer_ = true;
 }
 
 void Adversary::add(std::int64_t k, double change) {
-  meet(k);
-  tree_.set(k, tree_.score(k) + change, mass(k));
+  if (tree_.inside(k)) {
+    tree_.set(k, tree_.score(k) + change, mass(k));
+  } else {
+    meet(k, change);
+  }
   if (met_ < size_ && unmet_ < kHalf)
-    for (std::int64_t other = 0; other < size_; ++other) meet(other);
+    for (std::int64_t other = 0; other < size_; ++other) meet(other, 0.0);
 }
 
 void Adversary::save(double* numbers) const {
@@ -58,6 +59,9 @@ void Adversary::restore(const double* scores, const double* numbers) {
 
 void Adversary::solve() {
   using Sums = ScoreTree::Sums;
+  if (fewer_ && met_ < size_) tree_.set(strangers(), 0.0, unmet_);
+  if (fewer_ && met_ == size_) tree_.remove(strangers());
+  fewer_ = false;
   if (kind_ == AdversaryKind::worst) {
     const Sums all = tree_.all();
     scale_ = 1.0 / all.power;

@@ -1,104 +1,123 @@
 #include "leeward/core/score_tree.hpp"
 
+#include <stdexcept>
+
 namespace leeward {
 namespace {
 
 // A fixed scramble of the item's number (the finaliser of SplitMix64).
-std::uint64_t priority(std::int64_t item) {
+std::uint32_t scramble(std::int64_t item) {
   std::uint64_t z = static_cast<std::uint64_t>(item) + 0x9e3779b97f4a7c15ULL;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-  return z ^ (z >> 31);
+  return static_cast<std::uint32_t>((z ^ (z >> 31)) >> 32);
 }
 
 }  // namespace
 
-ScoreTree::ScoreTree(std::int64_t size)
-    : left_(at(size), kNone), right_(at(size), kNone), score_(at(size), 0.0), mass_(at(size), 0.0), inside_(at(size), 0),
-      total_(at(size)) {}
-
-ScoreTree::Sums ScoreTree::own(std::int64_t v) const {
-  const double m = mass_[at(v)], s = score_[at(v)];
-  return {m, m * s, m * s * s, s, m};
+ScoreTree::ScoreTree(std::int64_t size) {
+  if (size < 0 || size >= (std::int64_t{1} << 31)) throw std::invalid_argument("a score tree holds fewer than 2**31 items");
+  place_.assign(static_cast<std::size_t>(size), kNone);
 }
 
-bool ScoreTree::lower(std::int64_t a, std::int64_t b) const {
-  const double x = score_[at(a)], y = score_[at(b)];
-  return x < y || (x == y && a < b);
+bool ScoreTree::lower(const Node& a, const Node& b) { return a.score < b.score || (a.score == b.score && a.item < b.item); }
+
+bool ScoreTree::over(const Node& a, const Node& b) {
+  return a.priority > b.priority || (a.priority == b.priority && a.item < b.item);
 }
 
-void ScoreTree::pull(std::int64_t v) {
-  Sums s = sums(left_[at(v)]);
-  s += own(v);
-  s += sums(right_[at(v)]);
-  total_[at(v)] = s;
+void ScoreTree::pull(Node& node) const {
+  Sums s = sums(node.left);
+  s += own(node);
+  s += sums(node.right);
+  node.total = s;
 }
 
-void ScoreTree::split(std::int64_t tree, std::int64_t v, std::int64_t* left, std::int64_t* right) {
+void ScoreTree::split(Place tree, const Node& by, Place* left, Place* right) {
   if (tree == kNone) {
     *left = *right = kNone;
-  } else if (lower(tree, v)) {
-    split(right_[at(tree)], v, &right_[at(tree)], right);
-    *left = tree;
-    pull(tree);
-  } else {
-    split(left_[at(tree)], v, left, &left_[at(tree)]);
-    *right = tree;
-    pull(tree);
+    return;
   }
+  Node& node = at(tree);
+  if (lower(node, by)) {
+    split(node.right, by, &node.right, right);
+    *left = tree;
+  } else {
+    split(node.left, by, left, &node.left);
+    *right = tree;
+  }
+  pull(node);
 }
 
-std::int64_t ScoreTree::merge(std::int64_t left, std::int64_t right) {
+ScoreTree::Place ScoreTree::merge(Place left, Place right) {
   if (left == kNone) return right;
   if (right == kNone) return left;
-  if (priority(left) > priority(right)) {
-    right_[at(left)] = merge(right_[at(left)], right);
-    pull(left);
+  Node &a = at(left), &b = at(right);
+  if (over(a, b)) {
+    a.right = merge(a.right, right);
+    pull(a);
     return left;
   }
-  left_[at(right)] = merge(left, left_[at(right)]);
-  pull(right);
+  b.left = merge(left, b.left);
+  pull(b);
   return right;
 }
 
-std::int64_t ScoreTree::insert(std::int64_t tree, std::int64_t v) {
-  if (tree == kNone || priority(v) > priority(tree)) {
-    split(tree, v, &left_[at(v)], &right_[at(v)]);
-    pull(v);
+ScoreTree::Place ScoreTree::insert(Place tree, Place v) {
+  Node& node = at(v);
+  if (tree == kNone || over(node, at(tree))) {
+    Place left = kNone, right = kNone;
+    split(tree, node, &left, &right);
+    node.left = left;
+    node.right = right;
+    pull(node);
     return v;
   }
-  std::int64_t& child = lower(v, tree) ? left_[at(tree)] : right_[at(tree)];
+  Node& root = at(tree);
+  Place& child = lower(node, root) ? root.left : root.right;
   child = insert(child, v);
-  pull(tree);
+  pull(root);
   return tree;
 }
 
-std::int64_t ScoreTree::erase(std::int64_t tree, std::int64_t v) {
-  if (tree == v) return merge(left_[at(v)], right_[at(v)]);
-  std::int64_t& child = lower(v, tree) ? left_[at(tree)] : right_[at(tree)];
+ScoreTree::Place ScoreTree::erase(Place tree, Place v) {
+  if (tree == v) return merge(at(v).left, at(v).right);
+  Node& root = at(tree);
+  Place& child = lower(at(v), root) ? root.left : root.right;
   child = erase(child, v);
-  pull(tree);
+  pull(root);
   return tree;
 }
 
 void ScoreTree::set(std::int64_t item, double score, double mass) {
-  remove(item);
-  score_[at(item)] = score;
-  mass_[at(item)] = mass;
-  inside_[at(item)] = 1;
-  left_[at(item)] = right_[at(item)] = kNone;
-  root_ = insert(root_, item);
+  Place& place = place_[static_cast<std::size_t>(item)];
+  if (place == kNone) {
+    place = static_cast<Place>(nodes_.size());
+    nodes_.emplace_back();
+    nodes_.back().item = static_cast<std::int32_t>(item);
+    nodes_.back().priority = scramble(item);
+  } else if (at(place).inside) {
+    root_ = erase(root_, place);
+  }
+  Node& node = at(place);
+  node.score = score;
+  node.mass = mass;
+  node.left = node.right = kNone;
+  node.inside = true;
+  root_ = insert(root_, place);
 }
 
 void ScoreTree::remove(std::int64_t item) {
   if (!inside(item)) return;
-  root_ = erase(root_, item);
-  inside_[at(item)] = 0;
+  const Place place = place_[static_cast<std::size_t>(item)];
+  root_ = erase(root_, place);
+  at(place).inside = false;
 }
 
 void ScoreTree::clear() {
   root_ = kNone;
-  inside_.assign(inside_.size(), 0);
+  nodes_.clear();
+  place_.assign(place_.size(), kNone);
 }
 
 }  // namespace leeward

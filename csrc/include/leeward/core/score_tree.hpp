@@ -35,11 +35,11 @@ class ScoreTree {
     double power_from(double reference) const { return power > 0.0 ? power * std::exp(top - reference) : 0.0; }
   };
 
-  explicit ScoreTree(std::int64_t size);  // numbers 0..size-1, none inside
+  explicit ScoreTree(std::int64_t size);  // numbers 0..size-1, none inside; size below 2^31
 
-  bool inside(std::int64_t item) const { return inside_[static_cast<std::size_t>(item)] != 0; }
-  double score(std::int64_t item) const { return score_[static_cast<std::size_t>(item)]; }
-  double mass(std::int64_t item) const { return mass_[static_cast<std::size_t>(item)]; }
+  bool inside(std::int64_t item) const { return place_[static_cast<std::size_t>(item)] != kNone && node_of(item).inside; }
+  double score(std::int64_t item) const { return node_of(item).score; }
+  double mass(std::int64_t item) const { return node_of(item).mass; }
   Sums all() const { return sums(root_); }
   void clear();
 
@@ -54,19 +54,19 @@ class ScoreTree {
   template <class Enters>
   Parts split_where(const Enters& enters) const {
     Parts parts;
-    for (std::int64_t v = root_; v != kNone;) {
-      const Sums right = sums(right_[at(v)]), left = sums(left_[at(v)]);
+    for (Place v = root_; v != kNone;) {
+      const Node& node = at(v);
       Sums above = parts.upper, below = parts.lower;
-      above += right;
-      below += left;
-      if (enters(v, above, below)) {
+      above += sums(node.right);
+      below += sums(node.left);
+      if (enters(static_cast<std::int64_t>(node.item), above, below)) {
         parts.upper = above;
-        parts.upper += own(v);
-        v = left_[at(v)];
+        parts.upper += own(node);
+        v = node.left;
       } else {
         parts.lower = below;
-        parts.lower += own(v);
-        v = right_[at(v)];
+        parts.lower += own(node);
+        v = node.right;
       }
     }
     return parts;
@@ -76,53 +76,67 @@ class ScoreTree {
   // the items that `counts(item)` (an upper part), or from the lowest up over all. The measure is >= 0 on the items counted.
   template <class Measure, class Counts>
   std::int64_t find_from_top(double target, const Measure& measure, const Counts& counts) const {
-    return find(target, measure, counts, right_, left_);
+    return find(target, measure, counts, &Node::right, &Node::left);
   }
   template <class Measure>
   std::int64_t find_from_bottom(double target, const Measure& measure) const {
-    return find(target, measure, [](std::int64_t) { return true; }, left_, right_);
+    return find(target, measure, [](std::int64_t) { return true; }, &Node::left, &Node::right);
   }
 
  private:
-  static constexpr std::int64_t kNone = -1;
-  static std::size_t at(std::int64_t v) { return static_cast<std::size_t>(v); }
+  using Place = std::int32_t;  // of a node; nodes stand in the order in which items were first set, close together
+  static constexpr Place kNone = -1;
+  struct Node {
+    double score = 0, mass = 0;
+    Sums total;  // of the subtree
+    Place left = kNone, right = kNone;
+    std::int32_t item = 0;
+    std::uint32_t priority = 0;
+    bool inside = false;
+  };
+
+  Node& at(Place v) { return nodes_[static_cast<std::size_t>(v)]; }
+  const Node& at(Place v) const { return nodes_[static_cast<std::size_t>(v)]; }
+  const Node& node_of(std::int64_t item) const { return at(place_[static_cast<std::size_t>(item)]); }
 
   template <class Measure, class Counts>
-  std::int64_t find(double target, const Measure& measure, const Counts& counts, const std::vector<std::int64_t>& early,
-                    const std::vector<std::int64_t>& late) const {
-    std::int64_t last = root_;  // the last item counted on the way: where rounding ends a search
-    for (std::int64_t v = root_; v != kNone;) {
-      if (!counts(v)) {
-        v = early[at(v)];
+  std::int64_t find(double target, const Measure& measure, const Counts& counts, Place Node::*early, Place Node::*late) const {
+    Place last = root_;  // the last item counted on the way: where rounding ends a search
+    for (Place v = root_; v != kNone;) {
+      const Node& node = at(v);
+      if (!counts(static_cast<std::int64_t>(node.item))) {
+        v = node.*early;
         continue;
       }
       last = v;
-      const double before = measure(sums(early[at(v)]));
-      if (early[at(v)] != kNone && target < before) {
-        v = early[at(v)];
+      const double before = measure(sums(node.*early));
+      if (node.*early != kNone && target < before) {
+        v = node.*early;
         continue;
       }
-      target -= before + measure(own(v));
-      if (target < 0.0) return v;
-      v = late[at(v)];
+      target -= before + measure(own(node));
+      if (target < 0.0) break;
+      v = node.*late;
     }
-    return last;
+    return at(last).item;
   }
 
-  Sums sums(std::int64_t v) const { return v == kNone ? Sums{} : total_[at(v)]; }
-  Sums own(std::int64_t v) const;
-  bool lower(std::int64_t a, std::int64_t b) const;  // a comes before b in rising order
-  void pull(std::int64_t v);
-  std::int64_t insert(std::int64_t tree, std::int64_t v);
-  std::int64_t erase(std::int64_t tree, std::int64_t v);
-  void split(std::int64_t tree, std::int64_t v, std::int64_t* left, std::int64_t* right);
-  std::int64_t merge(std::int64_t left, std::int64_t right);
+  Sums sums(Place v) const { return v == kNone ? Sums{} : at(v).total; }
+  static Sums own(const Node& node) {
+    const double m = node.mass, s = node.score;
+    return {m, m * s, m * s * s, s, m};
+  }
+  static bool lower(const Node& a, const Node& b);  // a comes before b in rising order
+  static bool over(const Node& a, const Node& b);   // a is nearer to the root
+  void pull(Node& node) const;
+  Place insert(Place tree, Place v);
+  Place erase(Place tree, Place v);
+  void split(Place tree, const Node& by, Place* left, Place* right);
+  Place merge(Place left, Place right);
 
-  std::int64_t root_ = kNone;
-  std::vector<std::int64_t> left_, right_;
-  std::vector<double> score_, mass_;
-  std::vector<unsigned char> inside_;
-  std::vector<Sums> total_;
+  Place root_ = kNone;
+  std::vector<Place> place_;  // of each item; kNone before it is set for the first time
+  std::vector<Node> nodes_;
 };
 
 }  // namespace leeward

@@ -45,13 +45,14 @@ class Adversary {
 
  private:
   std::int64_t strangers() const { return size_; }  // the item of all samples never seen
-  void meet(std::int64_t k);
+  void meet(std::int64_t k, double score);
   double ratio(double score) const;
 
   AdversaryKind kind_;
   double parameter_;
   const Population& population_;
   std::int64_t size_, met_ = 0;
+  bool fewer_ = false;               // never seen than the tree says
   double total_ = 0, unmet_ = 1;  // sum of the weights; mass of the samples never seen
   ScoreTree tree_;
   ScoreTree::Parts parts_;
