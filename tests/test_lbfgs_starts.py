@@ -80,6 +80,7 @@ def test_other_risks_kinks_and_large_data_have_no_stages() -> None:
 def test_the_diagonal_is_that_of_the_curvature(kind: str) -> None:
     problem = wide(kind)
     model = problem.oracle
+    assert isinstance(model, lw.LinearModel)
     w = 0.1 * np.random.default_rng(2).normal(size=problem.dim)
     found = curvature_diagonal(problem, model, w, problem.evaluate(w), 1)
     h = model.curvatures(w).reshape(model.size, -1) / model.size
