@@ -35,9 +35,10 @@ py::array_t<double> converted(py::handle result, std::int64_t count, const Wante
     oracle_error(must + "; got an array of dtype " + std::string(py::str(array.dtype())));
   if (array.ndim() != 1 || array.shape(0) != count)
     oracle_error(must + "; got shape " + std::string(py::str(array.attr("shape"))));
-  const auto values = py::array_t<double, py::array::c_style | py::array::forcecast>::ensure(array);
+  constexpr int kWanted = py::array::c_style | py::array::forcecast | py::detail::npy_api::NPY_ARRAY_ALIGNED_;
+  const auto values = py::array_t<double, kWanted>::ensure(array);
   if (!values) throw py::error_already_set();
-  return values;
+  return py::reinterpret_borrow<py::array_t<double>>(values);
 }
 
 }  // namespace
