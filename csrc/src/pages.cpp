@@ -15,7 +15,7 @@ namespace {
 // The whole pages that hold some bytes. (A page of two neighbours comes back when the other one reads it.)
 void advise(const void* first, std::size_t bytes, int advice) {
   if (bytes == 0) return;
-  static const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
   const auto begin = reinterpret_cast<std::uintptr_t>(first) / page * page;
   const auto end = (reinterpret_cast<std::uintptr_t>(first) + bytes + page - 1) / page * page;
   // Only advice: where it is refused (an older kernel), pages come and go by themselves.
