@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -44,7 +46,7 @@ def test_the_full_batch_has_neither_bias_nor_variance() -> None:
 
 def test_multi_level_estimates_have_less_bias_than_batches_of_their_mean_cost() -> None:
     batch, levels = lw.profile(PROBLEM, W, [lw.Minibatch(40), lw.MLMC(8, 512)], repeats=3000).rows
-    assert levels.bias_interval[1] < batch.bias_interval[0] or levels.bias < 0.5 * batch.bias
+    assert levels.bias < 0.5 * batch.bias
     assert levels.variance > batch.variance
     assert levels.mean_cost == pytest.approx(8 * 7, rel=0.1)
     assert levels.largest_cost <= 512
@@ -53,11 +55,16 @@ def test_multi_level_estimates_have_less_bias_than_batches_of_their_mean_cost() 
 
 
 def test_the_best_estimator_depends_on_the_time() -> None:
-    found = lw.profile(PROBLEM, W, [lw.Minibatch(4), lw.Minibatch(600, replace=False)], repeats=200)
-    assert found.best(1e-9) == lw.Minibatch(600, replace=False) or found.rows[0].work < found.rows[0].bias ** 2 * 1e-9
-    assert found.best(1e6) == lw.Minibatch(600, replace=False)
+    """One with a bias of 0.1 and little work against one without bias: they cost the same error at 0.09 seconds."""
+    estimators = (lw.Minibatch(4), lw.MLMC(4, 64))
+    found = lw.profile(PROBLEM, W, estimators, repeats=50)
+    rows = (replace(found.rows[0], bias=0.1, work=1e-4), replace(found.rows[1], bias=0.0, work=1e-3))
+    made = replace(found, rows=rows, full_seconds=0.01)
+    assert made.best(0.08) == estimators[0]
+    assert made.best(0.1) == estimators[1]
+    assert made.best() == estimators[1]
     assert "Minibatch(n=4, replace=True)" in found.table()
-    assert found.to_dict()["mean_cost"] == [4.0, 600.0]
+    assert found.to_dict()["mean_cost"][0] == 4.0
     with pytest.raises(ValueError, match="seconds must be positive, got 0"):
         found.best(0)
 
@@ -128,5 +135,7 @@ def test_a_path_names_what_is_wrong() -> None:
         lw.path(model, lw.CVaR(0.1), [0.1, 1.5])
     with pytest.raises(ValueError, match="there are no scores"):
         lw.path(model, lw.CVaR(0.5), [0.5]).best()
+    with pytest.raises(ValueError, match="score_risks needs a validation oracle"):
+        lw.path(model, lw.CVaR(0.5), [0.5], score_risks=[lw.Worst()])
     with pytest.raises(ValueError, match=r"confidence must be in \(0.5, 1\), got 0.2"):
         lw.statistical_radius(10, 0.2)

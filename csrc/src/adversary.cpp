@@ -135,10 +135,8 @@ std::int64_t Adversary::draw(const Stream& stream, std::uint64_t word) const {
         [this](std::int64_t v) { return tree_.score(v) > eta_; });
   }
   if (k != strangers()) return k;
-  const auto count = static_cast<std::uint64_t>(size_);
   for (std::uint64_t t = 1; t <= kTries; ++t) {
-    k = population_.weighted() ? population_.position(0, stream.uniform(first + t))
-                               : static_cast<std::int64_t>(stream.below(first + t, count));
+    k = population_.draw(stream, first + t);
     if (!tree_.inside(k)) return k;
   }
   for (k = 0; tree_.inside(k);) ++k;

@@ -24,10 +24,7 @@ DualBatch::DualBatch(std::shared_ptr<const Oracle> oracle, Population population
 
 Estimate DualBatch::direction(const double* w, std::uint64_t step, double* out, Resources& use) {
   const Stream stream(settings_.seed, Purpose::batch, step);
-  const auto count = static_cast<std::uint64_t>(population_.count());
-  for (std::size_t k = 0; k < index_.size(); ++k)
-    index_[k] = population_.sample(population_.weighted() ? population_.position(0, stream.uniform(k))
-                                                          : static_cast<std::int64_t>(stream.below(k, count)));
+  for (std::size_t k = 0; k < index_.size(); ++k) index_[k] = population_.sample(population_.draw(stream, k));
   const Batch batch{index_.data(), settings_.n, memory_.data()};
   oracle_->losses(w, batch, losses_.data(), use);
   Estimate e;

@@ -31,16 +31,14 @@ Estimate GrowingBatch::direction(const double* w, std::uint64_t step, double* ou
   const std::int64_t n = size(step);
   const bool whole = n == population_.count();
   const Stream stream(settings_.seed, Purpose::batch, step);
-  for (std::int64_t k = 0; k < n; ++k) {
+  const bool in_order = whole && population_.everyone();
+  for (std::int64_t k = in_order && !population_.weighted() ? n : 0; k < n; ++k) {
     const auto i = static_cast<std::size_t>(k);
-    std::int64_t position = k;
-    if (!whole)
-      position = population_.weighted() ? population_.position(0, stream.uniform(i))
-                                        : static_cast<std::int64_t>(stream.below(i, static_cast<std::uint64_t>(population_.count())));
+    const std::int64_t position = whole ? k : population_.draw(stream, i);
     index_[i] = population_.sample(position);
     if (whole && population_.weighted()) base_[i] = population_.weight(position);
   }
-  const Batch batch{whole && population_.everyone() ? nullptr : index_.data(), n, memory_.data()};
+  const Batch batch{in_order ? nullptr : index_.data(), n, memory_.data()};
   oracle_->losses(w, batch, losses_.data(), use);
   Estimate e;
   e.losses = n;

@@ -82,9 +82,8 @@ struct WeightedRows {
   const double* r;
 };
 
-// out = sum over tiles of the rows that make(first, count, scratch) returns for each: samples
-// of the batch. Tasks start from the end of the
-// matrix, whose rows a preceding pass left in the cache.
+// out = sum over tiles of the rows that make(first, count, scratch) returns for each. Tasks start from the end of the batch, whose
+// rows a preceding pass left in the cache.
 template <class Make>
 void sum_weighted(const LinearMatrix& matrix, std::int64_t outputs, bool intercept, Batch batch,
                   const Make& make, double* out, Resources& use) {

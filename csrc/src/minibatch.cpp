@@ -56,8 +56,7 @@ void Minibatch::draw_plain(std::uint64_t step) {
   }
   const Stream stream(settings_.seed, Purpose::batch, step);
   for (std::size_t k = 0; k < index_.size(); ++k)
-    index_[k] = population_.sample(population_.weighted() ? population_.position(0, stream.uniform(k))
-                                                          : static_cast<std::int64_t>(stream.below(k, count)));
+    index_[k] = population_.sample(population_.draw(stream, k));
 }
 
 void Minibatch::draw_groups(std::uint64_t step) {

@@ -27,13 +27,8 @@ int Mlmc::level(std::uint64_t step) const { return Stream(settings_.seed, Purpos
 const std::int64_t* Mlmc::draw(std::uint64_t step) {
   const Stream stream(settings_.seed, Purpose::batch, step);
   const std::int64_t k = size(step);
-  const auto count = static_cast<std::uint64_t>(population_.count());
-  for (std::int64_t i = 0; i < k; ++i) {
-    const auto word = static_cast<std::uint64_t>(i);
-    const std::int64_t position = population_.weighted() ? population_.position(0, stream.uniform(word))
-                                                         : static_cast<std::int64_t>(stream.below(word, count));
-    index_[static_cast<std::size_t>(i)] = population_.sample(position);
-  }
+  for (std::int64_t i = 0; i < k; ++i)
+    index_[static_cast<std::size_t>(i)] = population_.sample(population_.draw(stream, static_cast<std::uint64_t>(i)));
   return index_.data();
 }
 

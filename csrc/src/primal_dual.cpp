@@ -41,13 +41,11 @@ void PrimalDual::follow_state() {
 Estimate PrimalDual::direction(const double* w, std::uint64_t step, double* out, Resources& use) {
   follow_state();
   const Stream from_q(settings_.seed, Purpose::order, step), from_p(settings_.seed, Purpose::batch, step);
-  const auto count = static_cast<std::uint64_t>(population_.count());
   for (std::size_t k = 0; k < index_.size(); ++k) index_[k] = population_.sample(adversary_.draw(from_q, k));
   const Batch batch{index_.data(), settings_.n};
   oracle_->gradient(w, batch, weights_.data(), out, use);
   for (std::size_t k = 0; k < position_.size(); ++k) {
-    position_[k] = population_.weighted() ? population_.position(0, from_p.uniform(k))
-                                          : static_cast<std::int64_t>(from_p.below(k, count));
+    position_[k] = population_.draw(from_p, k);
     index_[k] = population_.sample(position_[k]);
   }
   oracle_->losses(w, batch, losses_.data(), use);

@@ -149,6 +149,8 @@ def path(
         raise TypeError(f"risk must be a risk such as ChiSquare(radius=1.0), got {risk!r}")
     if validation is not None and (not isinstance(validation, Oracle) or validation.dim != base.dim):
         raise ValueError(f"validation must be an oracle of dimension {base.dim}, got {validation!r}")
+    if score_risks is not None and validation is None:
+        raise ValueError("score_risks needs a validation oracle, whose losses they are taken of")
     values = tuple(_arrays.number(v, "grid") for v in grid)
     if not values:
         raise ValueError("grid must hold at least one value, got none")

@@ -6,8 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from leeward._arrays import count
 from leeward.algorithms._finite_sum_steps import Wish, check_step_rule, prepare, require_constants
 from leeward.algorithms._stochastic import Settings, check_update, descend
 from leeward.algorithms.base import Algorithm
@@ -16,6 +15,7 @@ from leeward.algorithms.updates import Plain, Update
 from leeward.risks import Mean
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from leeward._context import RunContext
@@ -167,10 +167,8 @@ def check_output(output: Any) -> None:
 
 def check_count(name: str, value: Any) -> None:
     """Checks a number of samples or steps."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise TypeError(f"{name} must be an integer, got {value!r}")
-    if not 1 <= value < 2**62:
-        raise ValueError(f"{name} must be at least 1, got {value}")
+    if count(value, name, 1) >= 2**62:
+        raise ValueError(f"{name} must be below 2**62, got {value}")
 
 
 def check_size(name: str, value: Any) -> None:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from leeward.domains import Domain
     from leeward.problems import Robust
 
-__all__ = ["Algorithm"]
+__all__ = ["Algorithm", "Stochastic"]
 
 
 class Algorithm(ABC):
@@ -30,3 +30,21 @@ class Algorithm(ABC):
     def default_tol(self, problem: Robust, max_passes: float | None) -> float:
         """Tolerance when ``tol`` is not given; 0 for none."""
         return 1e-6 if problem.smooth else 1e-4
+
+
+class Stochastic(Algorithm):
+    """Base of the algorithms that see a risk through draws: 200 passes to a tolerance of 1e-3, or a given budget in full.
+
+    Examples
+    --------
+    >>> import numpy as np, leeward as lw
+    >>> problem = lw.Robust(lw.LinearModel(np.eye(2), [0, 1]), lw.CVaR(0.5))
+    >>> lw.SGD().default_tol(problem, None), lw.SGD().default_tol(problem, 10.0)
+    (0.001, 0.0)
+    """
+
+    def default_budget(self, problem: Robust) -> float | None:
+        return 200.0
+
+    def default_tol(self, problem: Robust, max_passes: float | None) -> float:
+        return 1e-3 if max_passes is None else 0.0

@@ -12,7 +12,7 @@ from leeward._arrays import number
 from leeward._points import StopRun
 from leeward._progress import Progress
 from leeward.algorithms._stochastic import Settings, check_step, descend
-from leeward.algorithms.base import Algorithm
+from leeward.algorithms.base import Stochastic
 from leeward.algorithms.estimators import MLMC, Estimator, Minibatch
 from leeward.algorithms.updates import Plain
 from leeward.result import Status
@@ -34,7 +34,7 @@ _SHARE = 0.25  # of an interval: how far lam moves at unit slope, by default
 
 
 @dataclass(frozen=True)
-class Doubling(Algorithm):
+class Doubling(Stochastic):
     r"""Minimises ``R_rho(l(w))`` of ``ChiSquare(radius=rho)`` as ``min_lam R_lam(l(w)) + lam rho``, R_lam the penalty form.
 
     Multi-level estimates of a radius form have no bounded variance; those of the penalty form have, the better the larger lam is. So
@@ -96,12 +96,6 @@ class Doubling(Algorithm):
             raise ValueError(f"Doubling is for ChiSquare(radius=) with a positive radius, got {risk!r}; use SGD")
         if problem.groups is not None:
             raise ValueError("Doubling is not supported with groups; use SGD")
-
-    def default_budget(self, problem: Robust) -> float | None:
-        return 200.0
-
-    def default_tol(self, problem: Robust, max_passes: float | None) -> float:
-        return 1e-3 if max_passes is None else 0.0
 
     def intervals(self, problem: Robust, losses: Vector, value: float) -> list[tuple[float, float]]:
         """The intervals of lam, from the largest penalties down.

@@ -10,7 +10,7 @@ import numpy as np
 
 from leeward._arrays import count, number
 from leeward.algorithms._stochastic import Settings, check_step, descend
-from leeward.algorithms.base import Algorithm
+from leeward.algorithms.base import Stochastic
 from leeward.algorithms.estimators import Estimator, Minibatch
 from leeward.algorithms.updates import Plain
 from leeward.risks import KL, ChiSquare, CressieRead, CVaR, KLCVaR, SmoothedCVaR
@@ -34,7 +34,7 @@ _LEAST_LAM = 1e-3  # the lower end of lam over its start, by default
 
 
 @dataclass(frozen=True)
-class DualSGM(Algorithm):
+class DualSGM(Stochastic):
     r"""Stochastic gradient descent on ``G(w, eta, lam) = lam E f*((l(w) - eta)/lam) + eta``, plus ``lam rho`` for a radius rho.
 
     The minimum over the dual variables is the risk, and a batch of any size gives unbiased gradients: with
@@ -118,12 +118,6 @@ class DualSGM(Algorithm):
             raise ValueError(f"DualSGM takes a radius or a penalty, not both: got {risk!r}; use SGD")
         if problem.groups is not None:
             raise ValueError("DualSGM is not supported with groups; use SGD")
-
-    def default_budget(self, problem: Robust) -> float | None:
-        return 200.0
-
-    def default_tol(self, problem: Robust, max_passes: float | None) -> float:
-        return 1e-3 if max_passes is None else 0.0
 
     def run(self, context: RunContext) -> None:
         decaying = self.decay == "sqrt" or (self.decay == "auto" and self.step is None)

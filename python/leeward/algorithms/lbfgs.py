@@ -103,7 +103,7 @@ class LBFGS(Algorithm):
     def check(self, problem: Robust, domain: Domain | None) -> None:
         if domain is not None:
             raise ValueError(
-                f"LBFGS does not support the domain {domain!r}; use SGD or Nesterov, which project, or leave the domain out"
+                f"LBFGS does not support the domain {domain!r}; use ProximalNewton (linear models), or SGD or Nesterov, which project"
             )
         if not problem.smooth:
             try:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from leeward.algorithms._stochastic import Settings, check_step, descend
-from leeward.algorithms.base import Algorithm
+from leeward.algorithms.base import Stochastic
 from leeward.algorithms.estimators import Estimator, Minibatch
 from leeward.algorithms.updates import NesterovMomentum, Update
 
@@ -19,7 +19,7 @@ __all__ = ["Nesterov"]
 
 
 @dataclass(frozen=True)
-class Nesterov(Algorithm):
+class Nesterov(Stochastic):
     r"""Accelerated stochastic gradient descent.
 
     ``form="acsa"``, with ``theta_t = 2/(t+2)``, t = 0, 1, ... and x = y = z = w0 at the start::
@@ -79,12 +79,6 @@ class Nesterov(Algorithm):
 
     def check(self, problem: Robust, domain: Domain | None) -> None:
         self.estimator.cost(problem)
-
-    def default_budget(self, problem: Robust) -> float | None:
-        return 200.0
-
-    def default_tol(self, problem: Robust, max_passes: float | None) -> float:
-        return 1e-3 if max_passes is None else 0.0
 
     def run(self, context: RunContext) -> None:
         decaying = self.step is None

@@ -10,7 +10,7 @@ import numpy as np
 
 from leeward._arrays import count, number
 from leeward.algorithms._stochastic import Settings, check_step, descend
-from leeward.algorithms.base import Algorithm
+from leeward.algorithms.base import Stochastic
 from leeward.algorithms.estimators import Estimator, Minibatch
 from leeward.algorithms.updates import Plain
 from leeward.risks import ChiSquare, CVaR, Worst
@@ -31,7 +31,7 @@ _NUDGE = 0.5  # what a loss one standard deviation above the mean adds to its sc
 
 
 @dataclass(frozen=True)
-class PrimalDual(Algorithm):
+class PrimalDual(Stochastic):
     r"""The game ``min_w max_q sum_i q_i l_i(w)`` over the risk's set of distributions q, both sides by stochastic steps.
 
     With batches ``I ~ q`` and ``J ~ p`` of n samples a step::
@@ -97,12 +97,6 @@ class PrimalDual(Algorithm):
             )
         if problem.groups is not None:
             raise ValueError("PrimalDual is not supported with groups; use SGD")
-
-    def default_budget(self, problem: Robust) -> float | None:
-        return 200.0
-
-    def default_tol(self, problem: Robust, max_passes: float | None) -> float:
-        return 1e-3 if max_passes is None else 0.0
 
     def run(self, context: RunContext) -> None:
         form, dual_step = _form(context.problem.risk), self.dual_step

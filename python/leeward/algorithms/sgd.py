@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from leeward.algorithms._stochastic import Settings, check_step, check_update, descend
-from leeward.algorithms.base import Algorithm
+from leeward.algorithms.base import Stochastic
 from leeward.algorithms.estimators import Estimator, Minibatch
 from leeward.algorithms.updates import Momentum, Update
 
@@ -19,7 +19,7 @@ __all__ = ["SGD"]
 
 
 @dataclass(frozen=True)
-class SGD(Algorithm):
+class SGD(Stochastic):
     r"""Projected stochastic (sub)gradient descent.
 
     With ``g_t`` the estimator's direction at ``w_t`` plus the exact ``l2 w_t``::
@@ -84,12 +84,6 @@ class SGD(Algorithm):
 
     def check(self, problem: Robust, domain: Domain | None) -> None:
         self.estimator.cost(problem)
-
-    def default_budget(self, problem: Robust) -> float | None:
-        return 200.0
-
-    def default_tol(self, problem: Robust, max_passes: float | None) -> float:
-        return 1e-3 if max_passes is None else 0.0
 
     def run(self, context: RunContext) -> None:
         update = Momentum(self.momentum) if self.update is None else self.update

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "leeward/core/stream.hpp"
+
 namespace leeward {
 
 class Population {
@@ -22,6 +24,11 @@ class Population {
   // The sample at a position 0..count()-1, and its weight (1 when equal).
   std::int64_t sample(std::int64_t k) const { return order_.empty() ? k : order_[static_cast<std::size_t>(k)]; }
   double weight(std::int64_t k) const { return weight_.empty() ? 1.0 : weight_[static_cast<std::size_t>(k)]; }
+  // Position number i of independent draws from the weights (equal ones without weights), of all groups as one: for populations
+  // of one group.
+  std::int64_t draw(const Stream& stream, std::uint64_t i) const {
+    return weighted() ? position(0, stream.uniform(i)) : static_cast<std::int64_t>(stream.below(i, static_cast<std::uint64_t>(count())));
+  }
   // The position in group g at which the running weight exceeds u times the group's weight, 0 <= u < 1. Weighted only.
   std::int64_t position(std::int64_t g, double u) const;
 
