@@ -6,7 +6,8 @@
 set -euo pipefail
 root="$(cd "$(dirname "$0")/../.." && pwd)"
 work="$(mktemp -d)"
-trap 'rm -rf "$work"' EXIT
+builds="$root/build/simd-$$"
+trap 'rm -rf "$work" "$builds"-*' EXIT
 export OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=2
 
 [ "$(uname -m)" = x86_64 ] || { echo "not an x86-64 machine: nothing to compare"; exit 0; }
@@ -20,7 +21,7 @@ fits=OFF
 if "$python" -c "import numpy, scipy, pybind11" 2>/dev/null; then fits=ON; else echo "whole fits: left out, no numpy, scipy or pybind11"; fi
 
 build_and_run() { # name, cmake options
-  local name="$1" build="$work/$1" start=$SECONDS
+  local name="$1" build="$builds-$1" start=$SECONDS
   shift
   local options=(-DLEEWARD_TESTS=ON -DLEEWARD_PYTHON=$fits -DCMAKE_BUILD_TYPE=Release "$@") targets=(fingerprint)
   if [ $fits = ON ]; then
