@@ -1,4 +1,4 @@
-"""What is minimised: a risk of an oracle's losses plus its l2 term,
+"""The robust problem: a risk of an oracle's losses plus its l2 term,
 
     P(w) = R_p(l(w)) + (l2/2) |w_pen|^2,
 
