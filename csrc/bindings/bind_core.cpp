@@ -10,7 +10,7 @@
 namespace leeward::python {
 namespace {
 
-constexpr std::int64_t kHoldGil = 16384;  // below this many numbers releasing the GIL costs as much as the work
+constexpr std::int64_t kReleaseFrom = 16384;  // below this many numbers releasing the GIL costs as much as the work
 
 using Map = void (*)(const double*, std::int64_t, double*);
 
@@ -52,7 +52,7 @@ void bind_passes(py::module_& m) {
         const T* data = x.data();
         const std::int64_t n = x.size();
         std::optional<py::gil_scoped_release> release;
-        if (n >= kHoldGil) release.emplace();
+        if (n >= kReleaseFrom) release.emplace();
         return dot(data, other, n, use);
       },
       py::arg("x").noconvert(), py::arg("y").noconvert(), py::arg("threads") = 0,

@@ -19,8 +19,6 @@
 namespace leeward::python {
 namespace {
 
-std::vector<double> vector_of(const Doubles& a) { return {a.data(), a.data() + a.size()}; }
-
 py::array_t<double> array_of(const double* values, std::int64_t count) { return py::array_t<double>(count, values); }
 
 // An update's name and its settings in the order of its fields.

@@ -48,7 +48,7 @@ std::int64_t factor(Array& a) {
   return cholesky(data, n);
 }
 
-Array solve(const Array& a, const Array& x, bool transposed) {
+Array solve_triangular(const Array& a, const Array& x, bool transposed) {
   const std::int64_t n = square(a);
   if (x.ndim() != 1 || x.shape(0) != n) throw std::invalid_argument("the vector must be as long as the matrix");
   Array out(n);
@@ -71,7 +71,7 @@ void bind_gram(py::module_& m) {
         "sum_k weights[k] x~_k with x~ = (x, 1) when ones, else x");
   m.def("cholesky", &factor, py::arg("a").noconvert(),
         "Overwrites the lower triangle of a by its factor; returns len(a), or the first row without a positive pivot");
-  m.def("solve_triangular", &solve, py::arg("factor").noconvert(), py::arg("x").noconvert(), py::arg("transposed") = false,
+  m.def("solve_triangular", &solve_triangular, py::arg("factor").noconvert(), py::arg("x").noconvert(), py::arg("transposed") = false,
         "L^-1 x, or L^-T x when transposed");
 }
 

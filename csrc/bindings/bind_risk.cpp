@@ -5,10 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "common.hpp"
-#include "leeward/core/parallel.hpp"
+#include "call.hpp"
 #include "leeward/risk/factories.hpp"
-#include "py_monitor.hpp"
 
 namespace leeward::python {
 namespace {
@@ -17,11 +15,6 @@ constexpr std::int64_t kHoldGil = 4096;          // below this many losses the G
 constexpr std::int64_t kSerial = 65536;          // below this many losses one thread is used
 constexpr std::int64_t kRowsTogether = 16384;    // losses in a block of rows
 constexpr std::size_t kKeepBytes = std::size_t{512} << 20;
-
-Workspace& thread_workspace() {
-  thread_local Workspace workspace;
-  return workspace;
-}
 
 // Frees an unusually large workspace when the call ends.
 struct WorkspaceLease {

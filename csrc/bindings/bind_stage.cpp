@@ -15,8 +15,6 @@ namespace {
 
 using DomainSettings = std::tuple<int, Doubles, Doubles>;
 
-std::vector<double> vector_of(const Doubles& a) { return {a.data(), a.data() + a.size()}; }
-
 const double* optional_input(const std::optional<Doubles>& a, std::int64_t size, const char* name) {
   return a ? input(*a, size, name) : nullptr;
 }

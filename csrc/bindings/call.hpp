@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "common.hpp"
 #include "leeward/core/parallel.hpp"
@@ -29,6 +30,8 @@ class CallResources : public Resources {
  private:
   PyMonitor signals_;
 };
+
+inline std::vector<double> vector_of(const Doubles& a) { return {a.data(), a.data() + a.size()}; }
 
 inline std::string shape_of(const py::array& a) { return py::str(a.attr("shape")); }
 
