@@ -228,8 +228,14 @@ def test_outputs_of_recursive_methods_choose_among_all_steps(output: str) -> Non
 
 @pytest.mark.parametrize(
     "algorithm",
-    [lw.SCSG(16, 4, step=STEP), lw.SVRG(4, step=STEP), lw.SARAH(20, 4, step=STEP), lw.STORM(4, step=STEP)],
-    ids=lambda a: type(a).__name__,
+    [
+        lw.SCSG(16, 4, step=STEP),
+        lw.SCSG(16, 5, inner="slices", step=STEP),
+        lw.SVRG(4, step=STEP),
+        lw.SARAH(20, 4, step=STEP),
+        lw.STORM(4, step=STEP),
+    ],
+    ids=repr,
 )
 @pytest.mark.parametrize("kind", ["functions", "vjp"])
 def test_a_users_oracle_follows_the_path_of_the_built_in_one(algorithm: lw.Algorithm, kind: str) -> None:

@@ -71,6 +71,7 @@ def test_the_iterates_are_those_of_the_general_loop(kind, rule, domain):
 def test_other_losses(kind, loss):
     both(made(kind, loss), "svrg", step=0.01)
     both(made(kind, loss), "scsg", step=0.01)
+    both(made(kind, loss), "slices", step=0.01)
 
 
 @pytest.mark.parametrize("kind", ["dense", "csr"])
@@ -112,15 +113,16 @@ def test_a_long_lazy_stage_stops_at_the_same_steps_whenever_it_is_cut():
     assert np.array_equal(runs[0], runs[1])
 
 
-def test_going_back_to_an_earlier_state_forgets_the_slopes_kept_since():
+@pytest.mark.parametrize(("rule", "fused"), [("svrg", True), ("slices", True), ("slices", False)])
+def test_going_back_to_an_earlier_state_forgets_what_was_kept_since(rule, fused):
     """After the way back a stage has the same number but another reference point."""
     problem = made("dense")
-    run = descent(problem, "svrg", True)
+    run = descent(problem, rule, fused)
     run.advance(300, 1e9, 1)
     state = run.state()
     run.advance(400, 1e9, 1)
     answers = []
-    for again in (run, descent(problem, "svrg", True)):
+    for again in (run, descent(problem, rule, fused)):
         again.restore(**(state | {"schedule": np.array([0.02, 1.0])}))
         again.advance(400, 1e9, 1)
         answers.append(again.answer)

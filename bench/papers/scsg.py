@@ -1,19 +1,21 @@
 """Figure 1 of Lei, Ju, Chen and Jordan (2017): SGD against SCSG on MNIST, a fully connected network of three layers of 512.
 
-    python bench/papers/scsg.py --out scsg.png            the whole experiment; --quick: a cut of it, minutes on two cores
+    python bench/papers/scsg.py --out scsg.png            the whole experiment, hours; --quick: a cut of it, minutes on two cores
+    python bench/papers/scsg.py --batches 512 --store runs  one batch size; what is done is kept in a folder and not done again
 
 The network is a `leeward.from_vjp` oracle over PyTorch (one forward pass serves losses and weighted gradient), its parameters
-one vector w. Each method gets its best constant step from `leeward.tune` in the same way, then runs from five random starts.
-Costs are component gradients really evaluated: B + 2 b N a stage of SCSG (the paper counts B + b N, shown beside it). The
-verdict is on the training loss at equal component gradients.
+one vector w. Each method gets its best constant step from `leeward.tune` in the same way: one short run for each of a few
+powers of ten, then half and double of the best two. It then runs from five random starts. The cost is component gradients
+evaluated. SCSG walks its batch in slices, whose gradients at the snapshot are kept, so that a stage evaluates 2 B of them:
+what the paper counts. The verdict is on the training loss at equal component gradients.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
-import time
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -24,7 +26,8 @@ import numpy as np
 import leeward as lw
 
 SEEDS = (1, 10, 100, 1000, 1337)
-COUNTED = 2.0 / 3.0  # a stage of SCSG makes 3 B gradients, which the paper counts as 2 B
+STEPS = (0.01, 0.1, 1.0)  # of the first round of the search; the second one reaches half and double of them
+RECORDS = 5  # of a run; each costs a pass that is not counted
 DATA = Path(os.environ.get("LEEWARD_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data")
 
 
@@ -40,7 +43,7 @@ class Setting:
     batches: tuple[int, ...]
 
 
-FULL = Setting(50_000, 512, 20.0, 5.0, SEEDS, (512, 1024))
+FULL = Setting(50_000, 512, 20.0, 2.0, SEEDS, (512, 1024))
 QUICK = Setting(5_000, 64, 20.0, 5.0, SEEDS[:3], (512,))
 
 
@@ -74,27 +77,27 @@ class Network:
         parts = [rng.uniform(-end, end, size=s) for s, end in zip(self.shapes, ends, strict=True)]
         return np.concatenate([part.ravel() for part in parts])
 
-    def forward(self, w: Any, X: Any) -> Any:
-        first, out = 0, X
-        for k, shape in enumerate(self.shapes):
-            part = w[first : first + int(np.prod(shape))].view(shape)
-            first += part.numel()
-            if len(shape) == 2:
-                out = out @ part.T
-            else:
-                out = out + part
-                out = self.torch.relu(out) if k < len(self.shapes) - 1 else out
-        return out
+    def layers(self, w: Any) -> list[Any]:
+        """Weights and biases in float32, each a tensor of its own."""
+        sizes = [int(np.prod(shape)) for shape in self.shapes]
+        parts = self.torch.split(self.torch.from_numpy(w.astype(np.float32)), sizes)
+        return [part.view(shape) for part, shape in zip(parts, self.shapes, strict=True)]
+
+    def forward(self, layers: list[Any], X: Any) -> Any:
+        linear = self.torch.nn.functional.linear
+        for k in range(0, len(layers) - 2, 2):
+            X = self.torch.relu(linear(X, layers[k], layers[k + 1]))
+        return linear(X, layers[-2], layers[-1])
 
     def vjp(self, w: Any, index: Any) -> tuple[Any, Any]:
         torch = self.torch
-        at = torch.from_numpy(w.astype(np.float32)).requires_grad_()
+        layers = [layer.requires_grad_() for layer in self.layers(w)]
         rows = torch.from_numpy(np.array(index))
-        losses = torch.nn.functional.cross_entropy(self.forward(at, self.X[rows]), self.y[rows], reduction="none")
+        losses = torch.nn.functional.cross_entropy(self.forward(layers, self.X[rows]), self.y[rows], reduction="none")
 
         def pullback(weights: Any) -> Any:
-            (gradient,) = torch.autograd.grad(losses, at, torch.from_numpy(weights.astype(np.float32)))
-            return gradient.numpy().astype(np.float64)
+            parts = torch.autograd.grad(losses, layers, torch.from_numpy(weights.astype(np.float32)))
+            return np.concatenate([part.numpy().ravel() for part in parts], dtype=np.float64)
 
         return losses.detach().numpy().astype(np.float64), pullback
 
@@ -105,7 +108,7 @@ class Network:
         """Mean loss and accuracy on other images."""
         torch = self.torch
         with torch.no_grad():
-            scores = self.forward(torch.from_numpy(w.astype(np.float32)), torch.from_numpy(X))
+            scores = self.forward(self.layers(w), torch.from_numpy(X))
             loss = torch.nn.functional.cross_entropy(scores, torch.from_numpy(y))
         return float(loss), float((scores.argmax(1).numpy() == y).mean())
 
@@ -113,111 +116,116 @@ class Network:
 def methods(setting: Setting) -> dict[str, tuple[lw.Algorithm, float]]:
     """The methods of the paper's section 4 by name, each with the steps that it makes in the budget, about.
 
-    SCSG as the paper ran it: a stage walks its batch in slices of b. Their gradients at the snapshot are among those of the batch, so
-    that 2 B of the 3 B evaluations would do if they were kept: the count of the paper. Growing batches are
-    B_j = min(ceil(j^1.5), n) with b_j = ceil(B_j / 32).
+    SCSG as the paper ran it: a stage walks its batch in slices of b. Growing batches are B_j = min(ceil(j^1.5), n) with
+    b_j = ceil(B_j / 32).
     """
     budget = setting.rows * setting.passes
     found: dict[str, tuple[lw.Algorithm, float]] = {}
     for B in setting.batches:
         found[f"SGD, B = {B}"] = (lw.SGD(lw.Minibatch(B, replace=False), average=False), budget / B)
-    for B in setting.batches:
-        found[f"SCSG, B = {B}, b = 32"] = (lw.SCSG(B, 32, inner="slices"), budget / 96)
-    stages = (budget / 1.2) ** 0.4  # 3 B_j gradients a stage
+    stages = (budget / 0.8) ** 0.4  # of 2 B_j gradients
     found["SCSG, B growing"] = (lw.SCSG("growing", 1.0 / 32.0, inner="slices"), 32 * stages)
+    for B in setting.batches:
+        found[f"SCSG, B = {B}, b = 32"] = (lw.SCSG(B, 32, inner="slices"), budget / 64)
     return found
 
 
 @dataclass
 class Curve:
-    """What a method reached, one row a seed: objective at common grids of gradients and of samples, both over n."""
+    """What a method reached, one row a seed."""
 
     step: float
-    by_gradients: Any
-    by_samples: Any
-    final: Any  # objective, validation loss, validation accuracy at equal gradients
-    seconds: float
+    losses: Any  # on a common grid of component gradients, 0 to all of the budget
+    validation: Any  # loss and accuracy at the end
 
 
-def run(name: str, setting: Setting, train: Network, X: Any, y: Any) -> Curve:
-    """Tunes the step of a method, then runs it from each start."""
-    algorithm, steps = methods(setting)[name]
-    problem, began = lw.Robust(train.oracle()), time.perf_counter()
-    found = lw.tune(problem, algorithm, passes=setting.tuning, seeds=1, w0=train.start(0), trace=None)
+def tuned(name: str, setting: Setting, train: Network, store: Path | None) -> float:
+    """The best step of a method, found once where results are kept."""
+    file = None if store is None else store / f"{slug(name)}.json"
+    if file is not None and file.exists():
+        known = json.loads(file.read_text())
+        print(f"\n{name}\n{known['table']}", flush=True)
+        return float(known["step"])
+    algorithm, _ = methods(setting)[name]
+    problem = lw.Robust(train.oracle())
+    found = lw.tune(problem, algorithm, steps=STEPS, passes=setting.tuning, seeds=1, w0=train.start(0), trace=None)
     print(f"\n{name}\n{found.table()}", flush=True)
-    by_gradients, by_samples, final = [], [], []
+    if file is not None:
+        file.write_text(json.dumps({"step": found.step, "table": found.table()}))
+    return found.step
+
+
+def slug(name: str) -> str:
+    return "".join(c if c.isalnum() else "-" for c in name.lower()).replace("--", "-")
+
+
+def run(name: str, setting: Setting, train: Network, validation: tuple[Any, Any], store: Path | None) -> Curve:
+    """Tunes the step of a method, then runs it from each start."""
+    step, (algorithm, steps) = tuned(name, setting, train, store), methods(setting)[name]
+    problem, grid = lw.Robust(train.oracle()), np.linspace(0.0, setting.passes, 81)
+    losses, ends = [], []
     for seed in setting.seeds:
         result = lw.minimize(
             problem,
             train.start(seed),
-            found.best,
+            replace(algorithm, step=step),  # type: ignore[type-var]
             max_passes=setting.passes,
             tol=0.0,
             seed=seed,
-            trace=max(1, int(steps) // 20),
+            trace=max(1, int(steps) // RECORDS),
+            checkpoint=None if store is None else store / f"{slug(name)}-{seed}.ckpt",
         )
-        trace, grid = result.trace, np.linspace(0.0, setting.passes, 81)
-        by_gradients.append(np.interp(grid, trace.gradients / problem.size, trace.objective))
-        by_samples.append(np.interp(grid * COUNTED, trace.samples / problem.size, trace.objective))
-        final.append((result.fun, *train.validate(result.x, X, y)))
+        losses.append(np.interp(grid, result.trace.gradients / problem.size, result.trace.objective))
+        ends.append(train.validate(result.x, *validation))
         print(
-            f"  seed {seed}: training loss {final[-1][0]:.3g}, validation {final[-1][1]:.4f}, {final[-1][2]:.2%}",
+            f"  seed {seed}: training loss {losses[-1][-1]:.3e}, validation {ends[-1][0]:.4f}, {ends[-1][1]:.2%}",
             flush=True,
         )
-    return Curve(found.step, np.array(by_gradients), np.array(by_samples), np.array(final), time.perf_counter() - began)
+    return Curve(step, np.array(losses), np.array(ends))
 
 
 def table(curves: dict[str, Curve], passes: float) -> str:
     """The result as text: means over the seeds, and the least and the largest."""
     lines = [
-        f"mean [least, largest] over seeds, after {passes:g} n component gradients, and after {passes * COUNTED:.3g} n in the count",
-        "of the paper (a sample that is evaluated at two points counts once); validation after the former",
-        f"{'method':<24}{'step':>9}  {'training loss':<34}{'in the count of the paper':<34}{'validation loss':>16}{'accuracy':>10}",
+        f"mean [least, largest] over seeds after {passes:g} n component gradients",
+        f"{'method':<24}{'step':>9}  {'training loss':<34}{'validation loss':>16}{'accuracy':>10}",
     ]
     for name, c in curves.items():
-        ends = (c.by_gradients[:, -1], c.by_samples[:, -1])
-        spread = [f"{v.mean():.3e} [{v.min():.2e}, {v.max():.2e}]" for v in ends]
-        lines.append(
-            f"{name:<24}{c.step:>9.3g}  {spread[0]:<34}{spread[1]:<34}{c.final[:, 1].mean():>16.4f}{c.final[:, 2].mean():>10.2%}"
-        )
+        end, (loss, accuracy) = c.losses[:, -1], c.validation.mean(axis=0)
+        spread = f"{end.mean():.3e} [{end.min():.2e}, {end.max():.2e}]"
+        lines.append(f"{name:<24}{c.step:>9.3g}  {spread:<34}{loss:>16.4f}{accuracy:>10.2%}")
     return "\n".join(lines)
 
 
-def verdict(count: str, ends: dict[str, Any]) -> bool:
+def verdict(curves: dict[str, Curve]) -> bool:
     """Says whether SCSG with growing batches ends lower than the best SGD."""
+    ends = {name: curve.losses[:, -1] for name, curve in curves.items()}
     growing = ends["SCSG, B growing"]
-    best = min((values for name, values in ends.items() if name.startswith("SGD")), key=np.mean)
+    name, best = min(((k, v) for k, v in ends.items() if k.startswith("SGD")), key=lambda item: float(item[1].mean()))
     lower = bool(growing.mean() < best.mean())
     print(
-        f"{'lower' if lower else 'NOT lower'} at equal {count}: SCSG growing {growing.mean():.3e}, best SGD {best.mean():.3e}; "
-        f"{int(np.sum(growing < best))} of {len(best)} seeds"
+        f"{'lower' if lower else 'NOT lower'} at equal component gradients: SCSG growing {growing.mean():.3e}, best SGD ({name}) "
+        f"{best.mean():.3e}; lower from {int(np.sum(growing < best))} of {len(best)} starts"
     )
     return lower
 
 
 def draw(curves: dict[str, Curve], passes: float, out: Path) -> None:
-    """Training loss against component gradients, and against the paper's count; bands from least to largest seed."""
+    """Training loss against component gradients; bands from least to largest seed."""
     from matplotlib import pyplot
 
     from leeward.plot import COLOURS
 
-    figure, axes = pyplot.subplots(1, 2, figsize=(11, 4.2), sharey=True, layout="constrained")
-    for ax, field, label in zip(
-        axes,
-        ("by_gradients", "by_samples"),
-        ("component gradients / n", "samples / n, the count of the paper"),
-        strict=True,
-    ):
-        for colour, (name, curve) in zip(COLOURS, curves.items(), strict=False):
-            values = getattr(curve, field)
-            grid = np.linspace(0.0, passes * (1.0 if field == "by_gradients" else COUNTED), values.shape[1])
-            style = "--" if name.startswith("SGD") else "-"
-            ax.plot(grid, values.mean(axis=0), style, color=colour, label=f"{name}, step {curve.step:.3g}")
-            ax.fill_between(grid, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.15, linewidth=0)
-        ax.set_yscale("log")
-        ax.set_xlabel(label)
-    axes[0].set_ylabel("training loss")
-    axes[0].legend(frameon=False)
+    figure, ax = pyplot.subplots(figsize=(6.4, 4.4), layout="constrained")
+    for colour, (name, curve) in zip(COLOURS, curves.items(), strict=False):
+        grid = np.linspace(0.0, passes, curve.losses.shape[1])
+        style = "--" if name.startswith("SGD") else "-"
+        ax.plot(grid, curve.losses.mean(axis=0), style, color=colour, label=f"{name}, step {curve.step:.3g}")
+        ax.fill_between(grid, curve.losses.min(axis=0), curve.losses.max(axis=0), color=colour, alpha=0.15, linewidth=0)
+    ax.set_yscale("log")
+    ax.set_xlabel("component gradients / n")
+    ax.set_ylabel("training loss")
+    ax.legend(frameon=False)
     figure.savefig(out, dpi=150)
     pyplot.close(figure)
 
@@ -230,6 +238,10 @@ def main() -> int:
         "--batches", type=int, nargs="+", help="batch sizes of SGD and of SCSG, 512 and 1024 by default"
     )
     parser.add_argument("--out", type=Path, help="where to write the figure, a PNG")
+    parser.add_argument(
+        "--store", type=Path, help="a folder for steps and runs: taken from there where they are, put there else"
+    )
+    parser.add_argument("--no-fixed", action="store_true", help="without SCSG with fixed batches")
     parser.add_argument("--threads", type=int, default=1, help="threads of PyTorch")
     options = parser.parse_args()
     setting = QUICK if options.quick else FULL
@@ -249,18 +261,15 @@ def main() -> int:
         f"{setting.rows} images, network 784-{'-'.join([str(setting.width)] * 3)}-10, {train.dim} parameters",
         flush=True,
     )
-    curves = {name: run(name, setting, train, X_val, y_val) for name in methods(setting)}
+    if options.store is not None:
+        options.store.mkdir(parents=True, exist_ok=True)
+    names = [name for name in methods(setting) if not (options.no_fixed and name.startswith("SCSG, B ="))]
+    curves = {name: run(name, setting, train, (X_val, y_val), options.store) for name in names}
     print("\n" + table(curves, setting.passes))
-    print(f"{sum(c.seconds for c in curves.values()):.0f} seconds")
     if options.out is not None:
         draw(curves, setting.passes, options.out)
         print(f"wrote {options.out}")
-    verdicts = {
-        "component gradients": {name: c.final[:, 0] for name, c in curves.items()},
-        "samples, the count of the paper": {name: c.by_samples[:, -1] for name, c in curves.items()},
-    }
-    lower = [verdict(count, ends) for count, ends in verdicts.items()]
-    return 0 if lower[0] else 1
+    return 0 if verdict(curves) else 1
 
 
 if __name__ == "__main__":

@@ -127,6 +127,28 @@ TEST("an oracle that throws leaves the state after the last complete step and lo
     }
 }
 
+TEST("slices too large to keep give the directions of kept ones, at one more evaluation a sample") {
+  const samples::Logistic data(400, 5);
+  Workspace workspace;
+  Resources use{workspace, 1};
+  const StageSettings walk{.batch = 50, .inner = 8, .length_rule = LengthRule::slices};
+  const auto make = [&] { return SnapshotDifference(ComponentMean(data.dense(), nullptr, nullptr, 3), walk, 3); };
+  SnapshotDifference within = make(), beyond = make();
+  const auto dim = static_cast<std::size_t>(within.dim());
+  const std::int64_t bytes = 7 * static_cast<std::int64_t>(dim * sizeof(double));  // of the 7 slices of a stage
+  within.keep_at_most(bytes);
+  beyond.keep_at_most(bytes - 1);
+  Reals w(dim), a(dim), b(dim);
+  std::int64_t kept = 0, anew = 0;
+  for (std::uint64_t t = 0; t < 21; ++t) {
+    kept += within.direction(w.data(), t, a.data(), use).gradients;
+    anew += beyond.direction(w.data(), t, b.data(), use).gradients;
+    for (std::size_t j = 0; j < dim; ++j) CHECK(std::fabs(a[j] - b[j]) < 1e-14);
+    for (std::size_t j = 0; j < dim; ++j) w[j] -= 0.1 * a[j];
+  }
+  CHECK(kept == 3 * 2 * 50 && anew == 3 * 3 * 50);
+}
+
 TEST("lengths of stages are at least 0, their sizes as the rules say") {
   const Stages growing({.batch_rule = BatchRule::growing, .inner = 4}, 1000, 1);
   CHECK(growing.at(1).batch == 1 && growing.at(2).batch == 3 && growing.at(4).batch == 8 && growing.at(5).batch == 12);

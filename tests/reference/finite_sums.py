@@ -119,17 +119,30 @@ def inner_gradients(f: FiniteSum, rule: Rule, j: int, k: int, t: int, seed: int,
     return [f.batch(x, order) for x in points]
 
 
+def slices_of(f: FiniteSum, rule: Rule, j: int, seed: int, w: Vector) -> tuple[list[Vector], Vector]:
+    """Gradients at w of the slices of stage j's batch, and their mean over the batch."""
+    B, b = rule.sizes(j, len(f.people))
+    kept = [inner_gradients(f, rule, j, k, 0, seed, [w])[0] for k in range(-(-B // b))]
+    shares = [min(b, B - k * b) / B for k in range(len(kept))]
+    return kept, np.asarray(sum(share * g for share, g in zip(shares, kept, strict=True)))
+
+
 def snapshot(w: Vector, f: FiniteSum, rule: Rule, update: Any, step: float, stages: int, seed: int) -> Path:
-    """Algorithm 1 of SCSG; SVRG is B = n."""
+    """Algorithm 1 of SCSG; SVRG is B = n. Slices are evaluated at the reference point once, with the batch."""
     path, t, n, empty = Path(), 0, len(f.people), 0.0
     for j in range(1, stages + 1):
         (B, b), N = rule.sizes(j, n), rule.steps(j, n, seed)
-        reference, g = w, f.batch(w, stage_batch(f, rule, j, seed))
+        reference, walk = w, rule.length == "slices"
+        kept, g = slices_of(f, rule, j, seed, w) if walk else ([], f.batch(w, stage_batch(f, rule, j, seed)))
         path.count(1, B)
         scale = (b / B) ** rule.exponent
         for k in range(N):
-            new, old = inner_gradients(f, rule, j, k, t, seed, [w, reference])
-            path.count(2, min(b, B - k * b) if rule.length == "slices" else b)
+            if walk:
+                new, old = inner_gradients(f, rule, j, k, t, seed, [w])[0], kept[k]
+                path.count(1, min(b, B - k * b))
+            else:
+                new, old = inner_gradients(f, rule, j, k, t, seed, [w, reference])
+                path.count(2, b)
             w = update(w, new - old + g + f.ridge(w), step * scale, t)
             path.iterates.append(w)
             t += 1

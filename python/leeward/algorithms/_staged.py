@@ -59,9 +59,8 @@ class Staged(Estimator):
         return problem.staged(self.kind, self.rule.native(), seed, self.chances)
 
     def cost(self, problem: Robust) -> float:
-        """Of a step in a stage of the usual length: a batch over its steps, and two mini-batches."""
-        inner = self.inner(problem)
-        return 3.0 * inner
+        """Of a step in a stage of the usual length: a batch over its steps, and a mini-batch at two points, of slices at one."""
+        return (2.0 if self.rule.length_rule == "slices" else 3.0) * self.inner(problem)
 
     def inner(self, problem: Robust) -> int:
         """The size of a mini-batch, or a typical one where it grows."""

@@ -35,7 +35,8 @@ class SCSG(SnapshotMethod):
         dear.
     inner : "geometric", "mean" or "slices", default "geometric"
         The inner loop: a geometric length; always its mean, rounded; or the practical walk of the paper's experiments,
-        which cuts the batch itself into B/b mini-batches and takes each once.
+        which cuts the batch itself into B/b mini-batches and takes each once. The gradients of the slices at w~ are kept, in
+        (B/b) d doubles, unless that is more than 1 GiB.
     step : float, "theory", "bb", "linesearch" or None
         Step size. Default: ``1/(L_f + L_max/b)`` for plain steps on a linear model, L_f that of the mean (at most the mean of
         the L_i) and L_i the Lipschitz constants of its samples' gradients, in variables in which features of any unit move alike;
@@ -57,7 +58,8 @@ class SCSG(SnapshotMethod):
     Notes
     -----
     A stage evaluates ``B + 2 b N`` component gradients (``result.njev``, ``trace.gradients``, passes); the paper counts its
-    ``B + b N`` samples (``result.samples``, ``trace.samples``). With sample weights p the sums stay unbiased: batches weigh
+    ``B + b N`` samples (``result.samples``, ``trace.samples``). Walks through kept slices evaluate ``2 B``; both counts agree
+    then. With sample weights p the sums stay unbiased: batches weigh
     their samples by p, mini-batches are drawn by p. Works on the mean of losses; the l2 term, prox terms and domains are
     taken exactly.
 

@@ -1,8 +1,8 @@
 // The inner loop of SVRG and SCSG on linear models: the steps that the snapshot difference and the plain update would make,
 // up to rounding, by LinearStage. Draws, counts and stages are the estimator's.
 //
-// Where the batch of a stage is all samples, their slopes at the snapshot are kept; elsewhere a row's slope there is
-// computed with that at w. Lazy coordinates are brought up to date after a number of steps that follows from the sizes
+// Where the batch of a stage is all samples, or steps walk its slices, the slopes of its samples at the snapshot are kept;
+// elsewhere a row's slope there is computed with that at w. Lazy coordinates are brought up to date after a number of steps that follows from the sizes
 // alone, so that a run stopped and taken up again has the same bits.
 #pragma once
 
@@ -33,7 +33,9 @@ class LinearLoop final : public InnerLoop {
   std::int64_t read_ = 0;
   std::vector<std::int64_t> index_;
   std::vector<double> weights_, moved_;
-  std::vector<double> slopes_, slopes_at_;  // of all samples, and the point
+  // Of all samples, those of the batch filled in; the point; the batch's slopes in the order of its draw; and its stage.
+  std::vector<double> slopes_, slopes_at_, drawn_;
+  std::int64_t slopes_of_ = 0;
 };
 
 }  // namespace leeward
