@@ -49,6 +49,7 @@ STOCHASTIC = (lw.SGD(lw.Minibatch(3000)), lw.Nesterov(lw.Minibatch(3000)))
 FINITE_SUMS = (
     lw.SVRG(900),
     lw.SCSG(inner_batch=4),
+    lw.SVRG(600, update=lw.Normalized()),
     lw.SVRG(600, update=lw.AMSGrad(), output="random"),
     lw.SARAH(inner_batch=900),
     lw.STORM(900, output="average"),

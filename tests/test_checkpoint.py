@@ -36,6 +36,7 @@ ALGORITHMS = [
     "lw.SGD(lw.Minibatch(8), step=0.01, momentum=0.9, average='uniform')",
     "lw.Nesterov(lw.Minibatch(8))",
     "lw.SGD(lw.Minibatch(8), update=lw.AMSGrad())",
+    "lw.SGD(lw.Minibatch(8), update=lw.Normalized())",
     "lw.SCSG(inner_batch=2)",
     "lw.SCSG(300, 4, inner='slices', step=0.01, update=lw.Adam(), output='average')",
     "lw.SVRG(2, loopless=True, output='random')",

@@ -108,6 +108,7 @@ UPDATES: dict[str, tuple[lw.algorithms.Update, Callable[..., Any]]] = {
     "plain": (lw.Plain(), updates.Plain),
     "momentum": (lw.Momentum(0.8), lambda **k: updates.Momentum(0.8, False, **k)),
     "nesterov": (lw.NesterovMomentum(0.8), lambda **k: updates.Momentum(0.8, True, **k)),
+    "normalized": (lw.Normalized(0.8), lambda **k: updates.Normalized(0.8, **k)),
     "adagrad": (lw.AdaGrad(delta=1e-3), lambda **k: updates.AdaGrad(delta=1e-3, **k)),
     "adagrad mean": (lw.AdaGrad(delta=1e-3, mean=True), lambda **k: updates.AdaGrad(True, delta=1e-3, **k)),
     "adam": (lw.Adam(0.5, 0.9, delta=1e-3), lambda **k: updates.Adam(0.5, 0.9, delta=1e-3, **k)),

@@ -333,3 +333,23 @@ def test_a_function_oracle_is_fitted_like_a_model():
     for problem in (lw.Robust(oracle), lw.Robust(model)):
         evaluation = problem.evaluate(exact)
         assert np.abs(evaluation.gradient).max() < 1e-14
+
+
+def test_a_fit_with_free_coordinates_and_no_certificate_converges_by_its_gradient():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=(60, 2)), np.ones(60)])
+    y = X @ [1.0, -2.0, 3.0] + rng.normal(size=60)
+
+    oracle = lw.FunctionOracle(
+        lambda w, i: (X[i] @ w - y[i]) ** 2 / 2,
+        lambda w, q, i: X[i].T @ (q * (X[i] @ w - y[i])),
+        size=60,
+        dim=3,
+        l2=0.1,
+        penalised=2,
+        convex=True,
+    )
+    result = lw.minimize(oracle, algorithm=lw.LBFGS(), max_passes=60)
+    assert result.status is lw.Status.CONVERGED
+    assert result.gap is None
+    assert "scaled gradient norm" in result.message

@@ -14,6 +14,7 @@
 #include "leeward/descent/amsgrad.hpp"
 #include "leeward/descent/driver.hpp"
 #include "leeward/descent/linear_loop.hpp"
+#include "leeward/descent/normalized.hpp"
 #include "leeward/descent/sgd.hpp"
 
 namespace leeward::python {
@@ -37,6 +38,7 @@ std::unique_ptr<Update> make_update(const UpdateSpec& spec, const std::vector<do
   const Adam adam{.momentum = s[0], .memory = s[1], .delta = s[2]};
   if (name == "heavy_ball") return std::make_unique<SgdUpdate>(start, s[0], false);
   if (name == "nesterov") return std::make_unique<SgdUpdate>(start, s[0], true);
+  if (name == "normalized") return std::make_unique<NormalizedUpdate>(start, s[0]);
   if (name == "acsa") return std::make_unique<AcsaUpdate>(start);
   if (name == "adagrad") return adaptive(start, AdaGrad{.delta = s[0], .mean = s[1] != 0.0});
   if (name == "adam") return adaptive(start, adam);

@@ -24,6 +24,7 @@ from leeward.algorithms import (
     Momentum,
     Nesterov,
     NesterovMomentum,
+    Normalized,
     Plain,
     PrimalDual,
     ProximalNewton,
@@ -32,7 +33,16 @@ from leeward.algorithms.base import Algorithm
 from leeward.domains import L1, Box, Domain, ElasticNet, L1Ball, L2Ball, Simplex
 from leeward.errors import ConvergenceWarning, InfiniteError, LeewardError, OracleError
 from leeward.minimize import minimize
-from leeward.oracles import CFunctionOracle, Draws, FunctionOracle, LinearModel, Oracle, SamplerOracle, from_vjp
+from leeward.oracles import (
+    CFunctionOracle,
+    Draws,
+    FunctionOracle,
+    LinearModel,
+    Oracle,
+    SamplerOracle,
+    dual_oracle,
+    from_vjp,
+)
 from leeward.paths import Path, path, statistical_radius
 from leeward.problems import Evaluation, Robust
 from leeward.profiling import Profile, profile
@@ -122,6 +132,7 @@ __all__ = [
     "Momentum",
     "Nesterov",
     "NesterovMomentum",
+    "Normalized",
     "Oracle",
     "OracleError",
     "Path",
@@ -148,6 +159,7 @@ __all__ = [
     "__version__",
     "build_info",
     "divergences",
+    "dual_oracle",
     "from_vjp",
     "losses",
     "minimize",

@@ -63,6 +63,13 @@ def natural_gap(problem: Robust, w: Vector, gradient: Vector, domain: Domain | N
     return gap if math.isfinite(gap) else None
 
 
+def certifiable(problem: Robust) -> bool:
+    """Whether a problem without a domain has a certificate at points that are good enough."""
+    if not (problem.convex and problem.l2 > 0):
+        return False
+    return problem.penalised == problem.dim or isinstance(problem.oracle, LinearModel)
+
+
 def certify(
     problem: Robust,
     w: Vector,

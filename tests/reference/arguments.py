@@ -207,6 +207,7 @@ class Arguments:
             lw.Plain,
             lambda: lw.Momentum(self.number(0.0, 0.9)),
             lambda: lw.NesterovMomentum(self.number(0.5)),
+            lambda: lw.Normalized(self.number(0.0, 0.9)),
             lambda: lw.AdaGrad(delta=self.number(1e-8, 1.0), mean=self.rng.choice([True, False])),
             lambda: lw.Adam(self.number(0.0, 0.9), self.number(0.0, 0.999), self.number(1e-8)),
             lambda: lw.AMSGrad(memory=self.number(0.9)),

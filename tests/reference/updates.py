@@ -47,6 +47,20 @@ class Momentum(Plain):
         return g + self.momentum * self.v if self.nesterov else self.v
 
 
+class Normalized(Plain):
+    """w <- prox(w - step M v/|v|), v the exponential mean of g and |v| its length in the metric."""
+
+    def __init__(self, momentum: float, prox: Prox = free, metric: float | Vector = 1.0) -> None:
+        super().__init__(prox, metric)
+        self.memory, self.v = momentum, np.zeros(1)
+
+    def __call__(self, w: Vector, g: Vector, step: float, t: int) -> Vector:
+        self.v = self.memory * self.v + (1 - self.memory) * g
+        M = self.metric * np.ones_like(w)
+        length = np.sqrt(np.sum(M * self.v**2))
+        return w if length == 0 else self.prox(w - step * M * self.v / length, step * M / length)
+
+
 class Adaptive(Plain):
     """w <- prox(w - step s m/(sqrt h + delta)) in the metric step s^2/(sqrt h + delta)."""
 

@@ -15,7 +15,17 @@ from leeward.algorithms.scsg import SCSG
 from leeward.algorithms.sgd import SGD
 from leeward.algorithms.storm import STORM
 from leeward.algorithms.svrg import SVRG
-from leeward.algorithms.updates import AdaBound, AdaGrad, Adam, AMSGrad, Momentum, NesterovMomentum, Plain, Update
+from leeward.algorithms.updates import (
+    AdaBound,
+    AdaGrad,
+    Adam,
+    AMSGrad,
+    Momentum,
+    NesterovMomentum,
+    Normalized,
+    Plain,
+    Update,
+)
 
 __all__ = [
     "LBFGS",
@@ -38,6 +48,7 @@ __all__ = [
     "Momentum",
     "Nesterov",
     "NesterovMomentum",
+    "Normalized",
     "Plain",
     "PrimalDual",
     "ProximalNewton",

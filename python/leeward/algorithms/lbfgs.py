@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from leeward._certificate import certify
+from leeward._certificate import certifiable, certify
 from leeward._pilot import level_rows, subproblem
 from leeward._precondition import Identity
 from leeward._smoothing import true_evaluation
@@ -154,7 +154,7 @@ class _Run:
         context, problem = self.context, self.problem
         smoothed = current.evaluate(w, threads=context.threads)
         true, _ = true_evaluation(problem, current, w, smoothed, context.threads)
-        gap = self._certified(current, w, smoothed, true) if problem.convex and problem.l2 > 0 else None
+        gap = self._certified(current, w, smoothed, true) if certifiable(problem) else None
         evaluation = true if current is problem else problem.evaluate(w, threads=context.threads)
         reason = "neither the objective nor its gradient can be reduced further in double precision"
         context.finish(w, Status.STALLED, reason, evaluation=evaluation, gap=gap)
@@ -247,12 +247,12 @@ class _Run:
     ) -> tuple[Measure, float | None]:
         """How far w is, and its certified gap: infinite where it is not worth computing, None where there is none.
 
-        With an l2 term on convex losses the error is the gap ``|g|^2/(2 l2)`` of the gradient's own dual point; the full certificate, which
+        Where a certificate exists the error is the gap ``|g|^2/(2 l2)`` of the gradient's own dual point; the full certificate, which
         costs a pass, is computed only when an intercept is left out there and the rest is small enough. Otherwise the error is
         the scaled gradient norm.
         """
         problem, tol = self.problem, self.context.tol
-        if not (problem.convex and problem.l2 > 0):
+        if not certifiable(problem):
             error = _norm(smoothed.gradient) * max(1.0, _norm(w))
             return Measure(error, tol * max(1.0, abs(true.value)), smoothing), None
         coef = smoothed.gradient[: problem.penalised]
@@ -267,7 +267,7 @@ class _Run:
         return Measure(max(gap - smoothing, measure.error), measure.allowed, smoothing), gap
 
     def _certified(self, current: Robust, w: Vector, smoothed: Evaluation, true: Evaluation) -> float:
-        """The certificate with a repaired intercept; infinite when there is none."""
+        """The certificate with a repaired intercept; infinite where w is too far for one."""
         problem, threads = self.problem, self.context.threads
         if current is problem:
             gap = certify(problem, w, true, threads=threads).gap

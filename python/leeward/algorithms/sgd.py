@@ -46,7 +46,7 @@ class SGD(Stochastic):
         given step and ``"sqrt"`` for the default one.
     update : Update, optional
         How the iterate moves along ``g_t``: ``Plain()``, ``Momentum()``, ``NesterovMomentum()``, ``AdaGrad()``, ``Adam()``,
-        ``AMSGrad()``, ``AdaBound()``. Default: the formula above.
+        ``AMSGrad()``, ``AdaBound()``, ``Normalized()``. Default: the formula above.
 
     Notes
     -----

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from leeward._sums import dot
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Vector = NDArray[np.float64]
 
-__all__ = ["AMSGrad", "AdaBound", "AdaGrad", "Adam", "Momentum", "NesterovMomentum", "Plain", "Update"]
+__all__ = ["AMSGrad", "AdaBound", "AdaGrad", "Adam", "Momentum", "NesterovMomentum", "Normalized", "Plain", "Update"]
 
 
 class Update:
@@ -110,6 +112,46 @@ class NesterovMomentum(Momentum):
     """
 
     name: ClassVar[str] = "nesterov"
+
+
+@dataclass(frozen=True)
+class Normalized(Update):
+    r"""Moves of one length: ``v <- momentum v + (1 - momentum) g, w <- prox(w - step v/|v|)``, no move where ``v = 0``.
+
+    The length is taken in the metric of the moves, ``|v|^2 = sum_j M_j v_j^2`` with ``w <- w - step M v/|v|``, where the default
+    step scales the variables (linear models). The gradient's size has no say, which suits objectives whose curvature grows with it,
+    such as dual forms (:func:`leeward.dual_oracle`).
+
+    Parameters
+    ----------
+    momentum : float in [0, 1), default 0.9
+
+    References
+    ----------
+    Cutkosky and Mehta, Momentum improves normalized SGD, ICML 2020; Jin, Zhang, Wang and Wang, Non-convex distributionally robust
+    optimization, NeurIPS 2021, algorithm 1.
+
+    Examples
+    --------
+    >>> import leeward as lw
+    >>> lw.SGD(update=lw.Normalized()).update
+    Normalized(momentum=0.9)
+    """
+
+    name: ClassVar[str] = "normalized"
+    adaptive: ClassVar[bool] = True
+    momentum: float = 0.9
+
+    def __post_init__(self) -> None:
+        _fraction("momentum", self.momentum)
+
+    def native(self) -> tuple[str, list[float]]:
+        return self.name, [float(self.momentum)]
+
+    def first_move(self, gradient: Vector, metric: Vector | None) -> Vector:
+        moved = gradient if metric is None else metric * gradient
+        length = float(np.sqrt(dot(moved, gradient)))
+        return np.asarray(moved / length if length > 0 else moved)
 
 
 class _Adaptive(Update):

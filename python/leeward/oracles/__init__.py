@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from leeward.oracles._base import Oracle
 from leeward.oracles._cfunction import CFunctionOracle
+from leeward.oracles._dual import dual_oracle
 from leeward.oracles._function import FunctionOracle, from_vjp
 from leeward.oracles._linear import LinearModel
 from leeward.oracles._sampler import Draws, SamplerOracle
 
-__all__ = ["CFunctionOracle", "Draws", "FunctionOracle", "LinearModel", "Oracle", "SamplerOracle", "from_vjp"]
+__all__ = [
+    "CFunctionOracle",
+    "Draws",
+    "FunctionOracle",
+    "LinearModel",
+    "Oracle",
+    "SamplerOracle",
+    "dual_oracle",
+    "from_vjp",
+]
