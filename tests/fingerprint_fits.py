@@ -50,6 +50,8 @@ FINITE_SUMS = (
     lw.SVRG(900),
     lw.SCSG(inner_batch=4),
     lw.SVRG(600, update=lw.Normalized()),
+    lw.SCSG(9000, 700, inner="slices", step=0.02),
+    lw.SCSG(9000, 700, inner="slices", step=0.02, update=lw.Momentum(0.5)),
     lw.SVRG(600, update=lw.AMSGrad(), output="random"),
     lw.SARAH(inner_batch=900),
     lw.STORM(900, output="average"),
