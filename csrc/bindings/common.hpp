@@ -16,6 +16,7 @@ void bind_functions(py::module_& m);  // oracles of user functions, called by bi
 void bind_estimators(py::module_& m);  // Estimator, Minibatch, SnapshotDifference, Spider, Storm, called by bind_descent
 void bind_descent(py::module_& m);  // Run: the native descent loops
 void bind_stage(py::module_& m);    // the inner loop of a stage on a linear model, called by bind_descent
+void bind_sinkhorn(py::module_& m);  // points around samples, and the inner problems of Sinkhorn DRO
 void bind_gram(py::module_& m);     // weighted Gram matrices and their factors
 
 }  // namespace leeward::python

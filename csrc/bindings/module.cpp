@@ -8,5 +8,6 @@ PYBIND11_MODULE(_core, m, pybind11::mod_gil_not_used()) {
   bind_risk(m);
   bind_oracle(m);
   bind_descent(m);
+  bind_sinkhorn(m);
   bind_gram(m);
 }

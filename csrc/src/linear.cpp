@@ -8,6 +8,7 @@
 #include "leeward/core/simd.hpp"
 #include "leeward/oracle/loss_passes.hpp"
 #include "leeward/oracle/page_run.hpp"
+#include "leeward/oracle/partial_sums.hpp"
 #include "leeward/oracle/row_tiles.hpp"
 
 namespace leeward {
@@ -61,21 +62,6 @@ struct Scratch {
   }
 };
 
-// out = the sum of the tasks' vectors, `apart` numbers from one to the next, by the fixed tree of halves.
-void combine(double* partial, std::int64_t tasks, std::int64_t apart, std::int64_t dim, double* out, int threads) {
-  constexpr std::int64_t kColumns = 4096;
-  parallel_blocks(block_count(dim, kColumns), tasks * dim < (1 << 16) ? 1 : threads, [&](std::int64_t b) {
-    const std::int64_t first = b * kColumns, last = std::min(dim, first + kColumns);
-    for (std::int64_t width = 1; width < tasks; width *= 2)
-      for (std::int64_t t = 0; t + width < tasks; t += 2 * width) {
-        double* LEEWARD_RESTRICT a = partial + t * apart;
-        const double* LEEWARD_RESTRICT other = partial + (t + width) * apart;
-        for (std::int64_t j = first; j < last; ++j) a[j] += other[j];
-      }
-    std::copy(partial + first, partial + last, out + first);
-  });
-}
-
 // The weighted rows of one tile: sum_k r[k * outputs + c] x_{rows[k]} is to be added to the gradient of output c.
 struct WeightedRows {
   Rows rows;
@@ -114,7 +100,7 @@ void sum_weighted(const LinearMatrix& matrix, std::int64_t outputs, bool interce
           g[outputs * cols + c] += strided_sum(tile.r + c, tile.rows.count, outputs);
     }
   });
-  if (t.tasks > 1) combine(partial, t.tasks, apart, dim, out, use.threads);
+  if (t.tasks > 1) add_partial_sums(partial, t.tasks, apart, dim, out, use.threads);
 }
 
 // The samples of a tile whose weight is not 0, with their weights and what goes with each sample: its label or its slope.

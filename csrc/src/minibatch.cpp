@@ -31,16 +31,24 @@ Minibatch::Minibatch(std::shared_ptr<const Oracle> oracle, std::shared_ptr<const
   losses_.resize(static_cast<std::size_t>(size));
   weights_.resize(static_cast<std::size_t>(size));
   memory_.resize(static_cast<std::size_t>(size * oracle_->memory_per_sample()));
-  if (whole_)
-    for (std::int64_t k = 0; k < size; ++k) {
-      index_[static_cast<std::size_t>(k)] = population_.sample(k);
-      if (!base_.empty()) base_[static_cast<std::size_t>(k)] = population_.weight(k);
-    }
+  if (whole_) draw_all();
+}
+
+void Minibatch::draw_all() {
+  for (std::int64_t k = 0; k < size(); ++k) {
+    index_[static_cast<std::size_t>(k)] = population_.sample(k);
+    if (!base_.empty()) base_[static_cast<std::size_t>(k)] = population_.weight(k);
+  }
 }
 
 const std::int64_t* Minibatch::draw(std::uint64_t step) {
-  if (!whole_) grouped_ ? draw_groups(step) : draw_plain(step);
-  return whole_ && population_.everyone() && size() == oracle_->size() ? nullptr : index_.data();
+  if (!whole_)
+    grouped_ ? draw_groups(step) : draw_plain(step);
+  else if (settings_.fresh > 0)
+    draw_all();
+  if (settings_.fresh > 0)
+    for (std::int64_t& i : index_) i += settings_.fresh * static_cast<std::int64_t>(step);
+  return whole_ && settings_.fresh == 0 && population_.everyone() && size() == oracle_->size() ? nullptr : index_.data();
 }
 
 void Minibatch::draw_plain(std::uint64_t step) {

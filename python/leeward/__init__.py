@@ -22,6 +22,7 @@ from leeward.algorithms import (
     GrowingBatch,
     Minibatch,
     Momentum,
+    NestedSGD,
     Nesterov,
     NesterovMomentum,
     Normalized,
@@ -44,7 +45,7 @@ from leeward.oracles import (
     from_vjp,
 )
 from leeward.paths import Path, path, statistical_radius
-from leeward.problems import Evaluation, Robust
+from leeward.problems import Evaluation, Robust, Sinkhorn, SinkhornEvaluation
 from leeward.profiling import Profile, profile
 from leeward.result import Result, Status
 from leeward.risks import (
@@ -130,6 +131,7 @@ __all__ = [
     "Mean",
     "Minibatch",
     "Momentum",
+    "NestedSGD",
     "Nesterov",
     "NesterovMomentum",
     "Normalized",
@@ -146,6 +148,8 @@ __all__ = [
     "Robust",
     "SamplerOracle",
     "Simplex",
+    "Sinkhorn",
+    "SinkhornEvaluation",
     "SmoothedCVaR",
     "Spectral",
     "State",

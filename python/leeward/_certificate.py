@@ -114,6 +114,8 @@ def certify(
     natural = q is None and slopes is None and problem.penalised == problem.dim
     if natural or not isinstance(oracle, LinearModel):
         gap = natural_gap(problem, w, evaluation.gradient, domain)
+        if gap is None and domain is None and problem.l2 > 0:
+            gap = problem.repaired_gap(w, evaluation, threads)
     else:
         gap = _linear_gap(problem, oracle, w, evaluation, domain, q, slopes, threads)
     if gap is None or not math.isfinite(gap):

@@ -6,7 +6,7 @@ import collections.abc
 import numpy
 import numpy.typing
 import typing
-__all__: list[str] = ['CFunctionOracle', 'Descent', 'DualBatch', 'Estimator', 'GrowingBatch', 'LinearMatrix', 'LinearOracle', 'Minibatch', 'Mlmc', 'Oracle', 'PenaltySearch', 'PrimalDual', 'PyOracle', 'PyVjpOracle', 'Risk', 'RiskSolution', 'ScoreMemo', 'SnapshotDifference', 'Spider', 'Storm', 'call_seconds', 'cholesky', 'dot', 'draws', 'first_non_finite', 'make_chi_square', 'make_cressie_read', 'make_cvar', 'make_exponential_spectrum', 'make_extremile', 'make_kl', 'make_kl_cvar', 'make_mean', 'make_smoothed_cvar', 'make_smoothed_total_variation', 'make_step_spectrum', 'make_tilted', 'make_total_variation', 'make_worst', 'parallel_backend', 'prox', 'real_math', 'resolve_threads', 'simd_level', 'solve_triangular', 'stage_steps', 'sum', 'weighted_gram', 'weighted_sum']
+__all__: list[str] = ['CFunctionOracle', 'Descent', 'DualBatch', 'Estimator', 'GrowingBatch', 'LinearMatrix', 'LinearOracle', 'Minibatch', 'Mlmc', 'Oracle', 'PenaltySearch', 'PerturbedLinear', 'PerturbedOracle', 'PrimalDual', 'PyOracle', 'PyVjpOracle', 'Risk', 'RiskSolution', 'ScoreMemo', 'SinkhornBatch', 'SinkhornOracle', 'SnapshotDifference', 'Spider', 'Storm', 'call_seconds', 'cholesky', 'dot', 'draws', 'first_non_finite', 'make_bisection', 'make_chi_square', 'make_cressie_read', 'make_cvar', 'make_exponential_spectrum', 'make_extremile', 'make_kl', 'make_kl_cvar', 'make_mean', 'make_smoothed_cvar', 'make_smoothed_total_variation', 'make_step_spectrum', 'make_tilted', 'make_total_variation', 'make_worst', 'parallel_backend', 'prox', 'real_math', 'resolve_threads', 'simd_level', 'solve_triangular', 'stage_steps', 'sum', 'weighted_gram', 'weighted_sum']
 class real_math:
     """
     The core's own real functions, the same bits at each SIMD level.
@@ -214,7 +214,7 @@ class Estimator:
     def direction(self, w: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], step: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex = 0) -> tuple[typing.Any, ...]:
         ...
 class Minibatch(Estimator):
-    def __init__(self, oracle: Oracle, risk: Risk, base: typing.Annotated[numpy.typing.ArrayLike, numpy.float64] | None, group: typing.Annotated[numpy.typing.ArrayLike, numpy.int64] | None, n: typing.SupportsInt | typing.SupportsIndex, replace: bool, seed: typing.SupportsInt | typing.SupportsIndex) -> None:
+    def __init__(self, oracle: Oracle, risk: Risk, base: typing.Annotated[numpy.typing.ArrayLike, numpy.float64] | None, group: typing.Annotated[numpy.typing.ArrayLike, numpy.int64] | None, n: typing.SupportsInt | typing.SupportsIndex, replace: bool, seed: typing.SupportsInt | typing.SupportsIndex, fresh: typing.SupportsInt | typing.SupportsIndex = 0) -> None:
         ...
     def draw(self, step: typing.SupportsInt | typing.SupportsIndex) -> typing.Any:
         ...
@@ -321,6 +321,39 @@ class Descent:
     @property
     def work(self) -> tuple[int, int, int]:
         ...
+class PerturbedOracle(Oracle):
+    def costs(self, index: typing.Annotated[numpy.typing.ArrayLike, numpy.int64] | None, threads: typing.SupportsInt | typing.SupportsIndex = 0) -> numpy.typing.NDArray[numpy.float64]:
+        ...
+    @property
+    def draws(self) -> int:
+        ...
+class PerturbedLinear(PerturbedOracle):
+    def __init__(self, model: LinearOracle, reference: tuple[typing.SupportsInt | typing.SupportsIndex, typing.Annotated[numpy.typing.ArrayLike, numpy.float64], typing.Annotated[numpy.typing.ArrayLike, numpy.float64] | None, typing.Annotated[numpy.typing.ArrayLike, numpy.float64] | None, typing.Annotated[numpy.typing.ArrayLike, numpy.float64] | None, typing.SupportsFloat | typing.SupportsIndex], cost: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex], draws: typing.SupportsInt | typing.SupportsIndex, seed: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    def points(self, index: typing.Annotated[numpy.typing.ArrayLike, numpy.int64] | None, threads: typing.SupportsInt | typing.SupportsIndex = 0) -> tuple[typing.Any, ...]:
+        """
+        (points, labels) by number.
+        """
+class SinkhornOracle(Oracle):
+    def __init__(self, points: PerturbedOracle, inner: Risk, lam: typing.SupportsFloat | typing.SupportsIndex, constant: typing.SupportsFloat | typing.SupportsIndex) -> None:
+        ...
+    def evaluate(self, w: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], p: typing.Annotated[numpy.typing.ArrayLike, numpy.float64] | None, threads: typing.SupportsInt | typing.SupportsIndex = 0) -> tuple[typing.Any, ...]:
+        ...
+    def shifted(self, w: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], index: typing.Annotated[numpy.typing.ArrayLike, numpy.int64] | None, threads: typing.SupportsInt | typing.SupportsIndex = 0) -> numpy.typing.NDArray[numpy.float64]:
+        ...
+    def weights(self, w: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], index: typing.Annotated[numpy.typing.ArrayLike, numpy.int64] | None, threads: typing.SupportsInt | typing.SupportsIndex = 0) -> numpy.typing.NDArray[numpy.float64]:
+        ...
+class SinkhornBatch(Estimator):
+    def __init__(self, oracle: SinkhornOracle, base: typing.Annotated[numpy.typing.ArrayLike, numpy.float64] | None, form: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex], n: typing.SupportsInt | typing.SupportsIndex, inner: tuple[typing.SupportsFloat | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex], fresh: bool, seed: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    @property
+    def eta(self) -> numpy.typing.NDArray[numpy.float64]:
+        """
+        Each sample's eta, NaN for those never drawn.
+        """
+    @property
+    def size(self) -> int:
+        ...
 def call_seconds(oracle: Oracle, w: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], weights: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], index: typing.Annotated[numpy.typing.ArrayLike, numpy.int64] | None, calls: typing.SupportsInt | typing.SupportsIndex) -> tuple[typing.Any, ...]:
     ...
 def cholesky(a: numpy.typing.NDArray[numpy.float64]) -> int:
@@ -347,6 +380,8 @@ def first_non_finite(x: numpy.typing.NDArray[numpy.float32], threads: typing.Sup
     """
     Position of the first infinite or NaN element, or -1.
     """
+def make_bisection(form: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex], lam: typing.SupportsFloat | typing.SupportsIndex, tol: typing.SupportsFloat | typing.SupportsIndex) -> Risk:
+    ...
 def make_chi_square(penalty: typing.SupportsFloat | typing.SupportsIndex, radius: typing.SupportsFloat | typing.SupportsIndex) -> Risk:
     ...
 def make_cressie_read(order: typing.SupportsFloat | typing.SupportsIndex, penalty: typing.SupportsFloat | typing.SupportsIndex, radius: typing.SupportsFloat | typing.SupportsIndex) -> Risk:

@@ -15,11 +15,11 @@ from leeward._checkpoint import Checkpoint
 from leeward._context import RunContext, StopRun
 from leeward._progress import Progress
 from leeward._threads import thread_request
-from leeward.algorithms import LBFGS, SGD, Algorithm, Minibatch, Nesterov, ProximalNewton
+from leeward.algorithms import LBFGS, SGD, Algorithm, Minibatch, NestedSGD, Nesterov, ProximalNewton
 from leeward.domains import Domain
 from leeward.errors import ConvergenceWarning
 from leeward.oracles import LinearModel, Oracle
-from leeward.problems import Robust
+from leeward.problems import Robust, Sinkhorn
 from leeward.result import Status
 
 if TYPE_CHECKING:
@@ -170,6 +170,9 @@ def minimize(
         raise
     result = context.result(preface)
     _warn(result, context.tol)
+    if isinstance(problem, Sinkhorn) and np.isfinite(result.x).all():
+        for remark in problem.remarks(result.x, threads=count):
+            warnings.warn(remark, UserWarning, stacklevel=2)
     return result
 
 
@@ -180,8 +183,11 @@ def workers(threads: int | None) -> int:
 
 def _choose(problem: Robust, domain: Domain | None) -> tuple[Algorithm, str]:
     """An algorithm, and the reason as a clause."""
-    small = isinstance(problem.oracle, LinearModel) or problem.size <= _FULL_BATCH_SAMPLES
+    linear = isinstance(problem.oracle, LinearModel) or isinstance(problem, Sinkhorn)
+    small = linear or problem.size <= _FULL_BATCH_SAMPLES
     lbfgs = LBFGS()
+    if isinstance(problem, Sinkhorn) and not problem.common:
+        return NestedSGD(), "NestedSGD was chosen because points are drawn anew at each step"
     if problem.oracle.population > problem.size:
         return SGD(), "SGD was chosen because the samples are drawn without end"
     try:
@@ -195,7 +201,7 @@ def _choose(problem: Robust, domain: Domain | None) -> tuple[Algorithm, str]:
             return chosen, f"Nesterov on the full batch was chosen because the problem is smooth and {why}"
         return SGD(), f"SGD was chosen because {why}"
     if small:
-        what = "a linear model" if isinstance(problem.oracle, LinearModel) else f"an oracle of {problem.size} samples"
+        what = "a linear model" if linear else f"an oracle of {problem.size} samples"
         return lbfgs, f"LBFGS was chosen because the full batch of {what} is cheap"
     return SGD(), f"SGD was chosen because a full batch of {problem.size} samples of a user's oracle is dear"
 

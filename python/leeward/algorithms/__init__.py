@@ -7,6 +7,7 @@ from leeward.algorithms.doubling import Doubling
 from leeward.algorithms.dual_sgm import DualSGM
 from leeward.algorithms.estimators import MLMC, Estimator, GrowingBatch, Minibatch
 from leeward.algorithms.lbfgs import LBFGS
+from leeward.algorithms.nested_sgd import NestedSGD
 from leeward.algorithms.nesterov import Nesterov
 from leeward.algorithms.primal_dual import PrimalDual
 from leeward.algorithms.proximal_newton import ProximalNewton
@@ -46,6 +47,7 @@ __all__ = [
     "GrowingBatch",
     "Minibatch",
     "Momentum",
+    "NestedSGD",
     "Nesterov",
     "NesterovMomentum",
     "Normalized",

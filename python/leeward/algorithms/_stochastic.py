@@ -283,7 +283,9 @@ class _Run:
         self, w: NDArray[np.float64], evaluation: Evaluation, metric: NDArray[np.float64] | None, draw: int
     ) -> Choice:
         """The default step here."""
-        estimator = self.settings.estimator.prober(self.problem, self.context.seed) if self.staged else self.estimator
+        settings = self.settings.estimator
+        apart = self.staged or settings.remembers
+        estimator = settings.prober(self.problem, self.context.seed) if apart else self.estimator
         place = Place(self.problem, w, evaluation, estimator, self.context.threads, metric, draw)
         choice = choose_step(place, self.settings.update, self.per_pass, search=self.settings.rule == "linesearch")
         self.context.count_losses(choice.cost)

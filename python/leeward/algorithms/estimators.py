@@ -36,6 +36,11 @@ class Estimator:
         """Whether steps differ in cost, so that points of a run are counted in evaluations instead."""
         return False
 
+    @property
+    def remembers(self) -> bool:
+        """Whether a direction depends on those asked for before, so that the step is chosen with ``prober`` instead."""
+        return False
+
     def prober(self, problem: Robust, seed: int) -> Any:
         """A native mini-batch of the size of a step's, for choosing the step; may be what ``start`` makes."""
         return self.start(problem, seed)

@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from leeward.problems._robust import Evaluation, Robust
+from leeward.problems._sinkhorn import Sinkhorn, SinkhornEvaluation
 
-__all__ = ["Evaluation", "Robust"]
+__all__ = ["Evaluation", "Robust", "Sinkhorn", "SinkhornEvaluation"]

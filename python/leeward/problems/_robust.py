@@ -210,6 +210,11 @@ class Robust:
             raise ValueError(f"w must be finite, got {array[j]} at position {j}")
         return array
 
+    def repaired_gap(self, w: NDArray[np.float64], evaluation: Evaluation, threads: int | None) -> float | None:
+        """A certified gap at w where free coordinates keep the gradient from giving one; for problems that know more than their
+        oracle."""
+        return None
+
     def minibatch(self, n: int, replace: bool, seed: int) -> Any:
         """The native mini-batch estimator (see :class:`leeward.Minibatch`)."""
         if self._groups is not None and not replace:

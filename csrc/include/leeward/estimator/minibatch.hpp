@@ -24,6 +24,9 @@ struct MinibatchSettings {
   std::int64_t n = 64;
   bool replace = true;
   std::uint64_t seed = 0;
+  // Of an oracle with more samples than the population: k of the population at step t is sample k + fresh t. So a step
+  // draws samples anew, where numbers that differ by `fresh` name draws of the same kind.
+  std::int64_t fresh = 0;
 };
 
 class Minibatch final : public Estimator {
@@ -40,6 +43,7 @@ class Minibatch final : public Estimator {
   const std::int64_t* draw(std::uint64_t step);
 
  private:
+  void draw_all();
   void draw_plain(std::uint64_t step);
   void draw_groups(std::uint64_t step);
 

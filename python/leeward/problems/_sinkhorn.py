@@ -1,0 +1,330 @@
+"""Generalised Sinkhorn DRO: robustness to points near the data (docs/maths/sinkhorn.md),
+
+P(w) = E_i Psi_i(w) + (l2/2) |w_pen|^2,   Psi_i(w) = min_eta E_xi[lam eps f*((l(w; xi) - lam c(zeta_i, xi) - eta)/(lam eps))] + eta.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from leeward import _arrays, _core
+from leeward._once import once
+from leeward._sums import dot
+from leeward.losses import Absolute, Huber, Quantile, Squared
+from leeward.oracles import LinearModel
+from leeward.oracles._perturbed import PerturbedModel
+from leeward.problems._inner import dual_form, inner_risk, penalty_of
+from leeward.problems._remarks import remarks
+from leeward.problems._robust import Evaluation, Robust
+from leeward.problems._sinkhorn_gap import repaired_gap
+from leeward.problems._transport import checked_cost, checked_reference, positive
+from leeward.risks import KL, SmoothedCVaR
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    Vector = NDArray[np.float64]
+
+__all__ = ["Sinkhorn", "SinkhornEvaluation"]
+
+_TOL = 1e-12  # of bisection, in units of the spread of the losses plus lam eps
+_WORTH = 0.1  # a gap that cannot be below this share of the objective is not computed
+_REAL_LABELS = (Squared, Huber, Absolute, Quantile)
+
+
+@dataclass(frozen=True)
+class SinkhornEvaluation(Evaluation):
+    """An :class:`Evaluation` of a Sinkhorn problem; ``losses`` are the ``Psi_i``.
+
+    Attributes
+    ----------
+    inner_eta : ndarray (n,)
+        Minimisers eta of the inner problems.
+    effective_draws : ndarray (n,)
+        ``1 / sum_j q_ij^2``: from how many of its m points a sample's worst case is made. Near 1, the weights have
+        collapsed on one point and the sampled problem says little.
+
+    Examples
+    --------
+    >>> import numpy as np, leeward as lw
+    >>> made = lw.Sinkhorn(lw.LinearModel(np.eye(3), [0, 1, 1]), "chi2", draws=4).evaluate(np.ones(4))
+    >>> bool((made.effective_draws <= 4 + 1e-9).all()), made.inner_eta.shape
+    (True, (3,))
+    """
+
+    inner_eta: Vector
+    effective_draws: Vector
+
+
+class Sinkhorn(Robust):
+    r"""The problem of generalised Sinkhorn DRO over a linear model, on points drawn around the samples.
+
+    With ``zeta_i`` the samples, points ``xi`` from a reference kernel around them at a transport cost c, and a divergence f::
+
+        P(w) = E_i Psi_i(w) + (l2/2)|w_pen|^2
+        Psi_i(w) = min_eta  E_xi[ lam eps f*((l(w; xi) - lam c(zeta_i, xi) - eta)/(lam eps)) ] + eta
+
+    so ``Psi_i`` is the risk with penalty ``lam eps`` of the shifted losses ``l - lam c``, and ``grad Psi_i = E r grad l`` with r
+    its density. It is solved exactly on m drawn points.
+
+    Parameters
+    ----------
+    oracle : LinearModel
+        The model; its rows and labels are the samples, its ``sample_weight`` their weights.
+    divergence : "kl", "chi2", "pearson" or a divergence of ``leeward.divergences``, default "kl"
+        f. ``"chi2"`` is ``(t - 1)^2/2``; ``"pearson"`` is ``(t - 1)^2``, whose dual ``(s + 2)_+^2/4 - 1`` stands in the paper
+        (it printed it beside the other one). Also ``SmoothedCVaR(alpha)``, ``CressieRead(k)`` and ``KLCVaR(alpha)``.
+    lam : float, default 1.0
+        Price of a unit of transport cost, in units of the loss.
+    entropy : float, default 0.1
+        eps, the weight of the divergence, in units of the cost.
+    noise : float, (d,) or (d, d), optional
+        Size of the reference: standard deviation of the Gaussian (0.2 by default), or one a feature, or its covariance;
+        scale of the Laplace law, radius of the ball.
+    cost : str, default "sqeuclidean"
+        ``|xi - zeta|^2`` ("sqeuclidean"), or its 2-norm ("euclidean"), 1-norm ("l1", "cityblock") or largest coordinate ("linf",
+        "chebyshev").
+    cost_scale : float, default 1.0
+        Factor of the cost.
+    draws : int, default 8
+        m, points a sample. With one point every weight is 1 and the problem is plain noise augmentation.
+    reference : "gaussian", "laplace", "ball" or array (k, d), default "gaussian"
+        The law of ``xi - zeta``; rows of an array are displacements, drawn with equal chance.
+    bounds : (lower, upper), optional
+        Numbers or arrays (d,): points are clipped to this box.
+    label_noise : float, default 0.0
+        Standard deviation of Gaussian noise on the labels, for losses of real labels.
+    label_cost : float, default 1.0
+        Factor of ``(y' - y)^2`` in the cost, with label noise.
+    common : bool, default False
+        Whether all algorithms use one set of draws, which makes P a deterministic sample average. Otherwise stochastic algorithms
+        draw points anew at each step, while values, gradients and full-batch algorithms use the common draws.
+    recentre : bool, optional
+        Draw from the Gaussian tilted by ``exp(-c/eps)`` instead: of variance ``sigma^2 eps/(eps + 2 sigma^2)``, with the constant
+        ``-(d/2) lam eps log(1 + 2 sigma^2/eps)``. The same Psi with far less noise; for KL with Gaussian reference,
+        "sqeuclidean" cost and no bounds, where it is the default.
+    seed : int, default 0
+        Of the points. Point j of sample i is a value of (seed, i, j).
+
+    Attributes
+    ----------
+    inner : Risk
+        The inner risk, of penalty ``lam eps``.
+    draws, lam, entropy, common, recentre, seed
+        As given.
+
+    Warns
+    -----
+    UserWarning
+        When ``draws`` is 1.
+
+    Notes
+    -----
+    ``losses`` of the problem are the ``Psi_i``; one evaluation of a sample costs m losses. ``Psi`` on m points is at most ``Psi`` of the
+    kernel, on average. ``LBFGS``, ``SVRG``, ``SCSG``, ``SARAH`` and ``STORM`` know the common draws only.
+
+    References
+    ----------
+    Wang, Gao and Xie, Sinkhorn distributionally robust optimization, 2021; Yang, Zhou and Lu, Nested stochastic algorithm for generalized
+    Sinkhorn distance-regularized DRO, 2025, equations (3) and (4). The argument of f* has lam before c, as in (3).
+
+    Examples
+    --------
+    >>> import numpy as np, leeward as lw
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 3)); y = np.sign(X @ [1.0, -2.0, 0.5] + rng.normal(size=200))
+    >>> problem = lw.Sinkhorn(lw.LinearModel(X, y, l2=0.01), "chi2", noise=0.3, common=True)
+    >>> result = lw.minimize(problem)
+    >>> result.success, bool(result.gap <= 1e-6 * result.fun)
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        oracle: LinearModel,
+        divergence: Any = "kl",
+        *,
+        lam: float = 1.0,
+        entropy: float = 0.1,
+        noise: ArrayLike | None = None,
+        cost: str = "sqeuclidean",
+        cost_scale: float = 1.0,
+        draws: int = 8,
+        reference: Any = "gaussian",
+        bounds: Any = None,
+        label_noise: float = 0.0,
+        label_cost: float = 1.0,
+        common: bool = False,
+        recentre: bool | None = None,
+        seed: int = 0,
+    ) -> None:
+        if not isinstance(oracle, LinearModel):
+            raise TypeError(f"oracle must be a LinearModel, got {type(oracle).__name__}")
+        self.model = oracle
+        self.lam, self.entropy = positive(lam, "lam"), positive(entropy, "entropy")
+        self.inner = inner_risk(divergence, self.lam * self.entropy)
+        d = oracle.n_features
+        self._cost = checked_cost(cost, cost_scale, label_cost)
+        self._reference = checked_reference(reference, noise, bounds, label_noise, d)
+        if self._reference.label_noise and not isinstance(oracle.loss, _REAL_LABELS):
+            raise ValueError(f"label_noise needs a loss of real labels such as 'squared', got {oracle.loss!r}")
+        self._given = (divergence, cost, noise)
+        self.draws = _arrays.count(draws, "draws", 1)
+        self.seed = _arrays.count(seed, "seed")
+        if self.seed >= 2**64:
+            raise ValueError(f"seed must be in [0, 2**64), got {seed}")
+        if not isinstance(common, bool):
+            raise TypeError(f"common must be True or False, got {common!r}")
+        self.common = common
+        self.recentre = self._recentred(recentre)
+        if self.draws == 1:
+            warnings.warn(
+                "with one draw a sample every weight is 1, whatever the divergence: plain noise augmentation, not robustness; "
+                "take draws=8 or more",
+                UserWarning,
+                stacklevel=2,
+            )
+        super().__init__(PerturbedModel(oracle, *self._made(self.seed, self.draws)))
+
+    def _recentred(self, asked: bool | None) -> bool:
+        fits = (
+            isinstance(self.inner, KL)
+            and self._reference.gaussian
+            and self._cost.kind == 0
+            and self._reference.bounds is None
+        )
+        if asked is None:
+            return fits
+        if not isinstance(asked, bool):
+            raise TypeError(f"recentre must be True, False or None, got {asked!r}")
+        if asked and not fits:
+            raise ValueError(
+                "recentre=True needs the divergence KL, a Gaussian reference, the cost 'sqeuclidean' and no bounds"
+            )
+        return asked
+
+    def _made(self, seed: int, draws: int, inner: Any = None) -> tuple[Any, Any]:
+        """The core's oracle of the Psi_i, and that of the points; ``inner`` solves the inner problems, exactly by default."""
+        reference, lam, constant = self._reference, self.lam, 0.0
+        if self.recentre:
+            reference, constant = reference.tilted(self._cost, lam, self.entropy, self.model.n_features)
+            lam = 0.0  # the tilt has taken the cost in
+        points = _core.PerturbedLinear(self.model._core, reference.native(), self._cost.native(), draws, seed)
+        return _core.SinkhornOracle(points, self.inner._core if inner is None else inner, lam, constant), points
+
+    def points(self, index: ArrayLike | None = None) -> tuple[Vector, Vector]:
+        """Points (k, d) and labels (k,) by number, all common draws by default: number ``i m + j`` is draw j of sample i."""
+        assert isinstance(self._oracle, PerturbedModel)
+        made: tuple[Vector, Vector] = self._oracle._points.points(_arrays.index_array(index))
+        return made
+
+    def costs(self, index: ArrayLike | None = None) -> Vector:
+        """Transport costs (k,) of points by number, all common draws by default."""
+        assert isinstance(self._oracle, PerturbedModel)
+        costs: Vector = self._oracle._points.costs(_arrays.index_array(index))
+        return costs
+
+    def worst_case(self, w: ArrayLike, index: ArrayLike | None = None) -> Vector:
+        """Worst-case weights (k, m) of the common draws of samples, all by default; each row sums to 1."""
+        weights: Vector = self._oracle._core.weights(self.point(w), _arrays.index_array(index))
+        return weights
+
+    def evaluate(self, w: ArrayLike, *, threads: int | None = None) -> SinkhornEvaluation:
+        """The objective, its gradient, the ``Psi_i`` and how the draws' weights are spread, on the common draws."""
+        return self._evaluated(self.point(w), threads)
+
+    def evaluate_if_finite(self, w: Vector, *, threads: int | None = None) -> SinkhornEvaluation | None:
+        """:meth:`evaluate`, or None where w or a loss is NaN or infinite."""
+        if not np.isfinite(w).all():
+            return None
+        made = self._answers(w, threads)
+        return self._put_together(w, made, threads) if np.isfinite(made[0]).all() else None
+
+    def _answers(self, w: Vector, threads: int | None) -> tuple[Vector, ...]:
+        assert isinstance(self._oracle, PerturbedModel)
+        return self._oracle.evaluate(w, self._base, threads)
+
+    def _evaluated(self, w: Vector, threads: int | None) -> SinkhornEvaluation:
+        return self._put_together(w, self._answers(w, threads), threads)
+
+    def _put_together(self, w: Vector, made: tuple[Vector, ...], threads: int | None) -> SinkhornEvaluation:
+        values, gradient, eta, effective = made
+        solution = self._risk.solve(values, sample_weight=self._base, threads=threads)
+        if self.l2:
+            with np.errstate(over="ignore"):
+                gradient[: self.penalised] += self.l2 * w[: self.penalised]
+        value = float(solution.value) + self._l2_term(w)
+        return SinkhornEvaluation(value, gradient, values, solution.weights, solution, eta, effective)
+
+    def smoothed(self, strength: float) -> Robust:
+        """Smooth problems are their own; losses with a kink have no smoothing here, and ValueError says so."""
+        if self.smooth:
+            return self
+        raise ValueError(f"a Sinkhorn problem of the loss {self.model.loss!r} has no smoothing")
+
+    def repaired_gap(self, w: Vector, evaluation: Evaluation, threads: int | None) -> float | None:
+        """A certified gap of the sampled problem with an intercept; None where the coefficients alone are too far off."""
+        coef = evaluation.gradient[: self.penalised]
+        if not (self.convex and self.l2 > 0 and dot(coef, coef) / (2 * self.l2) <= _WORTH * abs(evaluation.value)):
+            return None
+        assert isinstance(self._oracle, PerturbedModel)
+        return repaired_gap(self._oracle, w, self._base, self._oracle._thread_count(threads))
+
+    def minibatch(self, n: int, replace: bool, seed: int) -> Any:
+        """The native mini-batch estimator; with fresh draws unless the draws are common."""
+        return self.nested(n, replace, seed, self.draws)
+
+    def nested(self, n: int, replace: bool, seed: int, draws: int, *, bisection: bool = False) -> Any:
+        """The same with another number of draws, or with inner solutions by bisection."""
+        inner = _core.make_bisection(dual_form(self.inner), penalty_of(self.inner), _TOL) if bisection else None
+        core, shift = self._drawn(seed, draws, inner)
+        return _core.Minibatch(core, self._risk._core, self._base, None, n, replace, seed, shift)
+
+    def inexact(self, n: int, seed: int, draws: int, steps: int, step: float | None) -> Any:
+        """The native estimator with inner gradient steps (csrc/include/leeward/estimator/sinkhorn_batch.hpp)."""
+        core, shift = self._drawn(seed, draws, None)
+        form, reach = dual_form(self.inner), penalty_of(self.inner)
+        if step is None:
+            steepest = 0.25 / self.inner.alpha if isinstance(self.inner, SmoothedCVaR) else 1.0
+            step = reach / max(1.0, steepest)
+        return _core.SinkhornBatch(core, self._base, form, n, (reach, steps, step), shift > 0, seed)
+
+    def _drawn(self, seed: int, draws: int, inner: Any) -> tuple[Any, int]:
+        """The core's oracle for the draws of a run, and how far numbers of fresh draws are apart; 0 for common draws."""
+        if not self.common:
+            return self._made(_mixed(self.seed, seed), draws, inner)[0], self.size
+        if draws != self.draws:
+            raise ValueError(f"the problem has {self.draws} common draws a sample, got draws={draws}")
+        return self._made(self.seed, draws, inner)[0], 0
+
+    def growing_batch(self, n0: int, growth: float, seed: int) -> Any:
+        """A growing batch becomes all samples on one set of draws in the end: for common draws."""
+        if not self.common:
+            raise ValueError("GrowingBatch needs common draws; use Minibatch, or Sinkhorn(..., common=True)")
+        return super().growing_batch(n0, growth, seed)
+
+    def remarks(self, w: Vector, *, threads: int | None = None) -> list[str]:
+        """What a user should know about the sampled problem at w, a sentence each."""
+        return remarks(self, w, self._evaluated(w, threads).effective_draws, self._reference, self._cost)
+
+    @once
+    def _settings(self) -> str:
+        divergence, cost, noise = self._given
+        size = noise if noise is None or np.ndim(noise) == 0 else f"<{np.shape(noise)}>"
+        return (
+            f"{divergence!r}, lam={self.lam!r}, entropy={self.entropy!r}, cost={cost!r}, cost_scale={self._cost.scale!r}, "
+            f"reference={self._reference.name!r}, noise={size}, "
+            f"draws={self.draws}, common={self.common}, recentre={self.recentre}, seed={self.seed}"
+        )
+
+    def __repr__(self) -> str:
+        return f"Sinkhorn({self.model!r}, {self._settings})"
+
+
+def _mixed(first: int, second: int) -> int:
+    """A key of the fresh draws: another for each pair of seeds of a problem and a run, and none that is a small number."""
+    return (first + 0x9E3779B97F4A7C15 * (second + 1)) % 2**64
