@@ -67,7 +67,7 @@ def certifiable(problem: Robust) -> bool:
     """Whether a problem without a domain has a certificate at points that are good enough."""
     if not (problem.convex and problem.l2 > 0):
         return False
-    return problem.penalised == problem.dim or isinstance(problem.oracle, LinearModel)
+    return problem.penalised == problem.dim or isinstance(problem.oracle, LinearModel) or problem.repairs
 
 
 def certify(

@@ -210,6 +210,8 @@ class Robust:
             raise ValueError(f"w must be finite, got {array[j]} at position {j}")
         return array
 
+    repairs = False  # whether repaired_gap has an answer
+
     def repaired_gap(self, w: NDArray[np.float64], evaluation: Evaluation, threads: int | None) -> float | None:
         """A certified gap at w where free coordinates keep the gradient from giving one; for problems that know more than their
         oracle."""

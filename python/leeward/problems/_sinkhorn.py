@@ -266,6 +266,8 @@ class Sinkhorn(Robust):
             return self
         raise ValueError(f"a Sinkhorn problem of the loss {self.model.loss!r} has no smoothing")
 
+    repairs = True
+
     def repaired_gap(self, w: Vector, evaluation: Evaluation, threads: int | None) -> float | None:
         """A certified gap of the sampled problem with an intercept; None where the coefficients alone are too far off."""
         coef = evaluation.gradient[: self.penalised]
