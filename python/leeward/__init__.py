@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leeward import _core, divergences, losses
+from leeward import _core, attacks, divergences, losses
 from leeward._checkpoint import Checkpoint
 from leeward._context import State
 from leeward.algorithms import (
@@ -161,6 +161,7 @@ __all__ = [
     "Tuning",
     "Worst",
     "__version__",
+    "attacks",
     "build_info",
     "divergences",
     "dual_oracle",
