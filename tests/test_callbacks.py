@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import weakref
+from typing import Any
 
 import numpy as np
 import pytest
@@ -370,3 +371,29 @@ def test_a_nan_in_the_middle_of_a_run_is_an_error():
     with pytest.raises(lw.OracleError, match="got nan for sample 7") as caught:
         lw.minimize(made(losses=spoiled), algorithm=lw.SGD(lw.Minibatch(8), step=0.1), max_passes=10)
     assert not isinstance(caught.value, lw.InfiniteError)
+    error: Any = caught.value
+    assert error.result.status is lw.Status.INTERRUPTED
+
+
+@pytest.mark.parametrize("algorithm", [lw.SGD(lw.Minibatch(8)), lw.LBFGS(), lw.Nesterov(lw.Minibatch(8))], ids=repr)
+def test_an_exception_of_a_function_brings_what_was_reached(algorithm):
+    class Slotted(Exception):
+        __slots__ = ()
+
+    for kind in (ZeroDivisionError, Slotted):
+        seen = []
+
+        def failing(w, index, seen=seen, kind=kind):
+            seen.append(losses(w, index).mean())
+            if len(seen) > 60 or (len(seen) > 3 and isinstance(algorithm, lw.LBFGS)):
+                raise kind("broken")
+            return losses(w, index)
+
+        with pytest.raises(kind, match="broken") as caught:
+            lw.minimize(made(losses=failing), algorithm=algorithm, max_passes=1000, tol=1e-15)
+        error: Any = caught.value
+        result = error.result
+        assert result.status is lw.Status.INTERRUPTED
+        assert f"nterrupted by {kind.__name__}" in result.message
+        assert np.isfinite(result.fun)
+        assert len(result.trace) >= 1

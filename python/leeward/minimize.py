@@ -103,7 +103,8 @@ def minimize(
     ValueError, TypeError
         For arguments that make no sense, before anything runs.
     OracleError
-        When user code returns something wrong.
+        When user code returns something wrong. This and every exception of your own functions reaches you unchanged; once a point has
+        been recorded it has what was reached in its attribute ``result``.
     KeyboardInterrupt
         On Ctrl-C, within 50 ms; what was reached is in its attribute ``result`` (status ``INTERRUPTED``) and in the checkpoint.
 
@@ -164,6 +165,10 @@ def minimize(
     except KeyboardInterrupt as interrupt:
         context.stopped(StopRun(Status.INTERRUPTED, "interrupted"))
         interrupt.result = context.result(preface)  # type: ignore[attr-defined]
+        raise
+    except Exception as error:
+        _keep(context, preface, error)
+        progress.close()
         raise
     except BaseException:
         progress.close()
@@ -271,6 +276,17 @@ def _check_trace(trace: Any) -> None:
         raise ValueError(f"trace must be 'pass', 'step', a number of steps or None, got {trace!r}")
     if int(trace) < 1:
         raise ValueError(f"trace must be at least 1 step, got {trace}")
+
+
+def _keep(context: RunContext, preface: str, error: Exception) -> None:
+    """Attaches what the run had found to an exception that ends it; the exception stays what it is."""
+    if not len(context.trace):
+        return
+    try:
+        context.stopped(StopRun(Status.INTERRUPTED, f"interrupted by {type(error).__name__}"))
+        error.result = context.result(preface)  # type: ignore[attr-defined]
+    except Exception:  # the user's functions again, or an exception that takes no attributes
+        return
 
 
 def _warn(result: Result, tol: float) -> None:
