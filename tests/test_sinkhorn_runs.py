@@ -65,6 +65,18 @@ def test_every_algorithm_of_means_works_on_it() -> None:
     assert over.fun > best.fun
 
 
+def test_features_of_any_scale_are_solved_in_few_passes() -> None:
+    """L-BFGS works in variables scaled by the curvature of the model on its own rows."""
+    scales = np.logspace(-1.5, 1.5, 12)
+    data = RNG.normal(size=(400, 12)) * scales
+    y = np.sign(data @ (RNG.normal(size=12) / scales) + RNG.normal(size=400))
+    for divergence in ("kl", "chi2"):
+        problem = lw.Sinkhorn(lw.LinearModel(data, y, l2=1e-3), divergence, noise=0.05, common=True)
+        result = lw.minimize(problem)
+        assert result.success
+        assert result.passes < 40
+
+
 def test_fresh_draws_are_the_default_and_find_the_optimum_of_many_points() -> None:
     data = RNG.normal(size=(300, 4))
     y = np.sign(data @ [1.0, -1.0, 0.5, 0.0] + RNG.normal(size=300))

@@ -6,6 +6,7 @@ cheaper than going on, or when nothing falls any more.
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from leeward._smoothing import first_strength, has_kink_at_ties, next_strength, 
 from leeward.algorithms._descent import Point, descend, polish
 from leeward.algorithms._newton import newton_step, path_step
 from leeward.oracles import LinearModel
+from leeward.problems import Robust
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from leeward._precondition import Scaling
-    from leeward.problems import Evaluation, Robust
+    from leeward.problems import Evaluation
 
     Vector = NDArray[np.float64]
     Observe = Callable[[Robust, Vector, Scaling], "Seen"]
@@ -297,11 +299,11 @@ class Rounds:
 
     def _model(self, w: Vector, whole: bool = False, least: Vector | None = None) -> Scaling:
         """The curvature at w, from so many rows that it costs about as much as one or two evaluations, or from all."""
-        model = self._current.oracle
-        if self._plan.diagonal and isinstance(model, LinearModel):
-            return curvature_diagonal(self._current, model, w, self._evaluation(w), self._plan.threads)
-        if not self._plan.factored or not isinstance(model, LinearModel):
+        if not (self._plan.diagonal or self._plan.factored):
             return Identity()
+        problem, model, evaluation = self._modelled(w)
+        if self._plan.diagonal:
+            return curvature_diagonal(problem, model, w, evaluation, self._plan.threads)
         block = model.n_features + (1 if model.intercept else 0)
         n = model.size
         work = 2e-9 * n * model.n_features + 6e-5  # seconds of an evaluation, about
@@ -312,7 +314,20 @@ class Rounds:
         if 2 * rows > n:  # drawing rows saves little
             rows = n
         self._model_cost = (rows * block**2 / 3e10 + block**3 / 1e10 + 2e-4) / work
-        factor = curvature_factor(
-            self._current, model, w, self._evaluation(w), rows, self._damping, self._plan.threads, least
-        )
+        factor = curvature_factor(problem, model, w, evaluation, rows, self._damping, self._plan.threads, least)
         return Identity() if factor is None else factor
+
+    def _modelled(self, w: Vector) -> tuple[Robust, LinearModel, Evaluation]:
+        """The problem whose curvature is modelled: this one, or where its losses are made of a linear model's at points about the
+        rows, the mean of the model's own, with what the points' spread adds as l2."""
+        problem, model = self._current, self._current.linear
+        assert model is not None
+        if model is problem.oracle:
+            return problem, model, self._evaluation(w)
+        bare = Robust(model)
+        evaluation = bare.evaluate(w, threads=self._plan.threads)
+        curvatures = model.curvatures(w, threads=self._plan.threads)
+        mean = float(np.sum(evaluation.weights * (curvatures if curvatures.ndim == 1 else curvatures.mean(axis=1))))
+        twin = copy.copy(model)
+        twin.l2 = model.l2 + problem.spread * mean
+        return Robust(twin), twin, evaluation

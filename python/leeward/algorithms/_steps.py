@@ -105,11 +105,11 @@ def scaling(problem: Robust, domain: Domain | None) -> Vector | None:
     ``1/(mean x_j^2 + l2)`` for the coefficients of a linear model, 1 for its intercepts. None for other oracles, and for
     domains whose projection mixes the coordinates.
     """
-    model = problem.oracle
+    model = problem.linear
     mixes = domain is not None and not domain.separable
-    if mixes or not isinstance(model, LinearModel):
+    if mixes or model is None:
         return None
-    scale = column_moments(model, problem.base) + model.l2
+    scale = column_moments(model, problem.base) + (model.l2 + problem.spread)
     largest = float(scale.max())
     if largest == 0:
         return None

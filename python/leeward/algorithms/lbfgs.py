@@ -135,15 +135,15 @@ class _Run:
         context, settings = self.context, self.settings
         context.raise_if_done()
         w, strength = context.w0, settings.smoothing
-        model = self.problem.oracle
-        factored = settings.precondition and isinstance(model, LinearModel) and model.n_features <= _LARGEST_BLOCK
+        model, linear = self.problem.oracle, self.problem.linear
+        factored = settings.precondition and linear is not None and linear.n_features <= _LARGEST_BLOCK
         if settings.pilot and settings.smoothing is None:
             w = self._snapshots(w)
         if factored and settings.pilot and isinstance(model, LinearModel):
             w, strength = self._pilot(model, w, strength)
             if isinstance(model.loss, Poisson) and self.problem.evaluate_if_finite(w, threads=context.threads) is None:
                 w = context.w0
-        diagonal = settings.precondition and not factored and isinstance(model, LinearModel)
+        diagonal = settings.precondition and not factored and linear is not None
         plan = Plan(settings.memory, settings.max_iterations, _ROUNDS, factored, context.threads, diagonal)
         rounds = Rounds(self.problem, self._observe, plan)
         point = rounds.run(w, strength)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from leeward.domains import Domain
-    from leeward.oracles import Oracle
+    from leeward.oracles import LinearModel, Oracle
     from leeward.risks import RiskSolution
 
 __all__ = ["Evaluation", "Robust"]
@@ -137,6 +137,18 @@ class Robust:
     def penalised(self) -> int:
         """Number of leading coordinates of w under the l2 term, the domain and the prox terms."""
         return self._oracle.penalised
+
+    @property
+    def linear(self) -> LinearModel | None:
+        """The linear model whose losses the objective is made of, for curvature models and scales of moves; None for other oracles."""
+        from leeward.oracles import LinearModel
+
+        return self._oracle if isinstance(self._oracle, LinearModel) else None
+
+    @property
+    def spread(self) -> float:
+        """Mean variance that the problem adds to a feature of its linear model."""
+        return 0.0
 
     @property
     def smooth(self) -> bool:

@@ -216,6 +216,19 @@ class Sinkhorn(Robust):
         points = _core.PerturbedLinear(self.model._core, reference.native(), self._cost.native(), draws, seed)
         return _core.SinkhornOracle(points, self.inner._core if inner is None else inner, lam, constant), points
 
+    @property
+    def linear(self) -> LinearModel:
+        """The model."""
+        return self.model
+
+    @property
+    def spread(self) -> float:
+        """Mean variance of a feature about its sample."""
+        reference, d = self._reference, self.model.n_features
+        if self.recentre:
+            reference, _ = reference.tilted(self._cost, self.lam, self.entropy, d)
+        return reference.variance(d)
+
     def points(self, index: ArrayLike | None = None) -> tuple[Vector, Vector]:
         """Points (k, d) and labels (k,) by number, all common draws by default: number ``i m + j`` is draw j of sample i."""
         assert isinstance(self._oracle, PerturbedModel)

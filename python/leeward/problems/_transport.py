@@ -64,6 +64,14 @@ class Reference:
             return np.asarray(self.scale @ self.scale.T)
         return np.diag(np.broadcast_to(self.scale, (d,)) ** 2)
 
+    def variance(self, d: int) -> float:
+        """Mean over the features."""
+        if self.rows is not None:
+            return float(np.mean(self.rows**2))
+        if self.kind == _FACTOR:
+            return float(np.sum(self.scale**2)) / d
+        return float(np.mean(self.scale**2)) * {0: 1.0, 2: 2.0, 3: 1.0 / (d + 2)}[self.kind]
+
     @property
     def gaussian(self) -> bool:
         return self.kind in (0, _FACTOR)
