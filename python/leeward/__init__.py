@@ -45,7 +45,7 @@ from leeward.oracles import (
     from_vjp,
 )
 from leeward.paths import Path, path, statistical_radius
-from leeward.problems import Evaluation, Robust, Sinkhorn, SinkhornEvaluation
+from leeward.problems import Evaluation, Robust, Sinkhorn, SinkhornBall, SinkhornEvaluation
 from leeward.profiling import Profile, profile
 from leeward.result import Result, Status
 from leeward.risks import (
@@ -149,6 +149,7 @@ __all__ = [
     "SamplerOracle",
     "Simplex",
     "Sinkhorn",
+    "SinkhornBall",
     "SinkhornEvaluation",
     "SmoothedCVaR",
     "Spectral",

@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from leeward.problems._robust import Evaluation, Robust
 from leeward.problems._sinkhorn import Sinkhorn, SinkhornEvaluation
+from leeward.problems._sinkhorn_ball import SinkhornBall
 
-__all__ = ["Evaluation", "Robust", "Sinkhorn", "SinkhornEvaluation"]
+__all__ = ["Evaluation", "Robust", "Sinkhorn", "SinkhornBall", "SinkhornEvaluation"]

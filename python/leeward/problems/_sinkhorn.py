@@ -162,6 +162,7 @@ class Sinkhorn(Robust):
         recentre: bool | None = None,
         seed: int = 0,
     ) -> None:
+        settings = {k: v for k, v in locals().items() if k not in ("self", "__class__", "oracle", "divergence")}
         if not isinstance(oracle, LinearModel):
             raise TypeError(f"oracle must be a LinearModel, got {type(oracle).__name__}")
         self.model = oracle
@@ -188,7 +189,9 @@ class Sinkhorn(Robust):
                 UserWarning,
                 stacklevel=2,
             )
-        super().__init__(PerturbedModel(oracle, *self._made(self.seed, self.draws)))
+        self._settings = settings  # for copies
+        self._perturbed = PerturbedModel(oracle, *self._made(self.seed, self.draws))
+        super().__init__(self._perturbed)
 
     def _recentred(self, asked: bool | None) -> bool:
         fits = (
@@ -231,19 +234,17 @@ class Sinkhorn(Robust):
 
     def points(self, index: ArrayLike | None = None) -> tuple[Vector, Vector]:
         """Points (k, d) and labels (k,) by number, all common draws by default: number ``i m + j`` is draw j of sample i."""
-        assert isinstance(self._oracle, PerturbedModel)
-        made: tuple[Vector, Vector] = self._oracle._points.points(_arrays.index_array(index))
+        made: tuple[Vector, Vector] = self._perturbed._points.points(_arrays.index_array(index))
         return made
 
     def costs(self, index: ArrayLike | None = None) -> Vector:
         """Transport costs (k,) of points by number, all common draws by default."""
-        assert isinstance(self._oracle, PerturbedModel)
-        costs: Vector = self._oracle._points.costs(_arrays.index_array(index))
+        costs: Vector = self._perturbed._points.costs(_arrays.index_array(index))
         return costs
 
     def worst_case(self, w: ArrayLike, index: ArrayLike | None = None) -> Vector:
         """Worst-case weights (k, m) of the common draws of samples, all by default; each row sums to 1."""
-        weights: Vector = self._oracle._core.weights(self.point(w), _arrays.index_array(index))
+        weights: Vector = self._perturbed._core.weights(self.point(w), _arrays.index_array(index))
         return weights
 
     def evaluate(self, w: ArrayLike, *, threads: int | None = None) -> SinkhornEvaluation:
@@ -258,8 +259,7 @@ class Sinkhorn(Robust):
         return self._put_together(w, made, threads) if np.isfinite(made[0]).all() else None
 
     def _answers(self, w: Vector, threads: int | None) -> tuple[Vector, ...]:
-        assert isinstance(self._oracle, PerturbedModel)
-        return self._oracle.evaluate(w, self._base, threads)
+        return self._perturbed.evaluate(w, self._base, threads)
 
     def _evaluated(self, w: Vector, threads: int | None) -> SinkhornEvaluation:
         return self._put_together(w, self._answers(w, threads), threads)
@@ -286,8 +286,9 @@ class Sinkhorn(Robust):
         coef = evaluation.gradient[: self.penalised]
         if not (self.convex and self.l2 > 0 and dot(coef, coef) / (2 * self.l2) <= _WORTH * abs(evaluation.value)):
             return None
-        assert isinstance(self._oracle, PerturbedModel)
-        return repaired_gap(self._oracle, w, self._base, self._oracle._thread_count(threads))
+        q = self.worst_case(w)
+        q *= 1.0 / self.size if self._base is None else self._base[:, None]
+        return repaired_gap(self._perturbed, w, q.ravel(), self._perturbed._thread_count(threads))
 
     def minibatch(self, n: int, replace: bool, seed: int) -> Any:
         """The native mini-batch estimator; with fresh draws unless the draws are common."""
@@ -327,7 +328,7 @@ class Sinkhorn(Robust):
         return remarks(self, w, self._evaluated(w, threads).effective_draws, self._reference, self._cost)
 
     @once
-    def _settings(self) -> str:
+    def _words(self) -> str:
         divergence, cost, noise = self._given
         size = noise if noise is None or np.ndim(noise) == 0 else f"<{np.shape(noise)}>"
         return (
@@ -336,8 +337,15 @@ class Sinkhorn(Robust):
             f"draws={self.draws}, common={self.common}, recentre={self.recentre}, seed={self.seed}"
         )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.model, self._given[0], self._settings)
+
     def __repr__(self) -> str:
-        return f"Sinkhorn({self.model!r}, {self._settings})"
+        return f"Sinkhorn({self.model!r}, {self._words})"
+
+
+def _rebuild(cls: type[Sinkhorn], model: LinearModel, divergence: Any, settings: dict[str, Any]) -> Sinkhorn:
+    return cls(model, divergence, **settings)
 
 
 def _mixed(first: int, second: int) -> int:

@@ -69,12 +69,10 @@ class _Part:
         return float(np.sum(self.weights * terms))
 
 
-def repaired_gap(oracle: PerturbedModel, w: Array, base: Array | None, threads: int) -> float:
-    """The gap at w with balanced slopes; base weights p, None for equal ones. l2 must be positive."""
+def repaired_gap(oracle: PerturbedModel, w: Array, weights: Array, threads: int) -> float:
+    """The gap at w with balanced slopes, under the weights ``p_i q_ij`` (n m,) of the worst case there. l2 must be positive."""
     model, k = oracle.model, oracle.penalised
-    q: Array = oracle._core.weights(w, None, threads)
-    q *= 1.0 / len(q) if base is None else base[:, None]
-    parts = list(_parts(model, oracle._points, q.ravel(), threads))
+    parts = list(_parts(model, oracle._points, weights, threads))
     if model.n_outputs == 1:
         up = down = 0.0
         for part in (make() for make in parts):
