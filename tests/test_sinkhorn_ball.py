@@ -69,6 +69,7 @@ def test_the_gradient_is_that_of_the_value(divergence: Any) -> None:
     np.testing.assert_array_equal(problem.oracle.losses(w, halves[1]), made.losses[1::2])
 
 
+@pytest.mark.filterwarnings("ignore:the worst-case weights have collapsed")
 @pytest.mark.parametrize("divergence", ["kl", "chi2"])
 def test_a_fit_is_certified_and_the_value_rises_with_the_radius(divergence: str) -> None:
     before = -np.inf

@@ -51,10 +51,10 @@ class Ball:
             return self.radius - self.spent(rows(float(np.exp(power))).weights, costs)
 
         ends = float(np.log(low)), float(np.log(high))
-        if slope(ends[0]) >= 0:  # the worst points of all are within the budget
-            lam = low
-        else:
-            lam = float(np.exp(optimize.brentq(slope, *ends, xtol=_PRECISION, rtol=8.9e-16)))
+        if slope(ends[0]) >= 0:  # the worst points of all are within the budget: what they lose is the answer
+            solution = rows(low)
+            return low, np.sum(solution.weights * losses, axis=1), solution
+        lam = float(np.exp(optimize.brentq(slope, *ends, xtol=_PRECISION, rtol=8.9e-16)))
         solution = rows(lam)
         return lam, solution.value + lam * self.radius, solution
 

@@ -166,7 +166,7 @@ class SinkhornBall(Sinkhorn):
         gap = repaired_gap(self._perturbed, w, weights, self._perturbed._thread_count(threads))
         return max(left, 0.0) + gap
 
-    def minibatch(self, *_: Any) -> Any:
+    def minibatch(self, *_: Any, **__: Any) -> Any:
         """None: the price depends on all samples."""
         raise ValueError("the price of a ball depends on all samples: use LBFGS, or Sinkhorn(lam=...)")
 
