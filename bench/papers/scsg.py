@@ -5,9 +5,10 @@
 
 The network is a `leeward.from_vjp` oracle over PyTorch (one forward pass serves losses and weighted gradient), its parameters
 one vector w. Each method gets its best constant step from `leeward.tune` in the same way: one short run for each of a few
-powers of ten, then half and double of the best two. It then runs from five random starts. The cost is component gradients
-evaluated. SCSG walks its batch in slices, whose gradients at the snapshot are kept, so that a stage evaluates 2 B of them:
-what the paper counts. The verdict is on the training loss at equal component gradients.
+powers of ten, then half and double of the best two. It then runs from five random starts; where one of these diverges, the
+step is halved for all of them. The cost is component gradients evaluated. SCSG walks its batch in slices, whose gradients at
+the snapshot are kept, so that a stage evaluates 2 B of them: what the paper counts. The verdict is on the training loss at
+equal component gradients.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ class Network:
             parts = torch.autograd.grad(losses, layers, torch.from_numpy(weights.astype(np.float32)))
             return np.concatenate([part.numpy().ravel() for part in parts], dtype=np.float64)
 
-        return losses.detach().numpy().astype(np.float64), pullback
+        return losses.detach().nan_to_num(nan=np.inf).numpy().astype(np.float64), pullback  # NaN: scores beyond float32
 
     def oracle(self) -> lw.FunctionOracle:
         return lw.from_vjp(self.vjp, size=len(self.y), dim=self.dim)
@@ -160,8 +161,21 @@ def slug(name: str) -> str:
 
 
 def run(name: str, setting: Setting, train: Network, validation: tuple[Any, Any], store: Path | None) -> Curve:
-    """Tunes the step of a method, then runs it from each start."""
-    step, (algorithm, steps) = tuned(name, setting, train, store), methods(setting)[name]
+    """Tunes the step of a method, then runs it from each start, with half the step as long as one of them diverges."""
+    step = tuned(name, setting, train, store)
+    while True:
+        curve = runs(name, step, setting, train, validation, store)
+        if curve is not None:
+            return curve
+        step /= 2.0
+        print(f"  again with step {step:g}", flush=True)
+
+
+def runs(
+    name: str, step: float, setting: Setting, train: Network, validation: tuple[Any, Any], store: Path | None
+) -> Curve | None:
+    """A run from each start; None where one diverges."""
+    algorithm, steps = methods(setting)[name]
     problem, grid = lw.Robust(train.oracle()), np.linspace(0.0, setting.passes, 81)
     losses, ends = [], []
     for seed in setting.seeds:
@@ -173,8 +187,11 @@ def run(name: str, setting: Setting, train: Network, validation: tuple[Any, Any]
             tol=0.0,
             seed=seed,
             trace=max(1, int(steps) // RECORDS),
-            checkpoint=None if store is None else store / f"{slug(name)}-{seed}.ckpt",
+            checkpoint=None if store is None else store / f"{slug(name)}-{step:g}-{seed}.ckpt",
         )
+        if result.status != lw.Status.BUDGET:
+            print(f"  seed {seed}: {result.status.name} after {result.passes:.1f} passes", flush=True)
+            return None
         losses.append(np.interp(grid, result.trace.gradients / problem.size, result.trace.objective))
         ends.append(train.validate(result.x, *validation))
         print(
