@@ -18,5 +18,6 @@ void bind_descent(py::module_& m);  // Run: the native descent loops
 void bind_stage(py::module_& m);    // the inner loop of a stage on a linear model, called by bind_descent
 void bind_sinkhorn(py::module_& m);  // points around samples, and the inner problems of Sinkhorn DRO
 void bind_gram(py::module_& m);     // weighted Gram matrices and their factors
+void bind_gaussian(py::module_& m);  // the Gaussian Sinkhorn objective
 
 }  // namespace leeward::python

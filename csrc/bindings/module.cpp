@@ -10,4 +10,5 @@ PYBIND11_MODULE(_core, m, pybind11::mod_gil_not_used()) {
   bind_descent(m);
   bind_sinkhorn(m);
   bind_gram(m);
+  bind_gaussian(m);
 }

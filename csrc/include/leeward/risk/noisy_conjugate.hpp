@@ -1,0 +1,67 @@
+// The conjugate of a divergence averaged over a chi-square variable,
+//
+//     F(x) = E f*(x - beta v),    v ~ chi2 with `freedom` degrees of freedom (v = 0 for none),
+//
+// with F' and F'': what is left of a Gaussian transport cost in the directions that do not move the score. F does not depend on the
+// loss or the point, so it is tabulated once. f* is that of ChiSquareDivergence, or of SmoothedCVaRDivergence.
+//
+// F' carries an absolute error of about 1e-14 max(1, F'), which is what E F' = 1 needs; where F' < 1e-20 it counts as 0.
+#pragma once
+
+#include "leeward/core/chebyshev.hpp"
+#include "leeward/hd/divergence.hpp"
+
+namespace leeward {
+
+class NoisyConjugate {
+ public:
+  // alpha = 0 stands for chi-square.
+  NoisyConjugate(double alpha, double beta, std::int64_t freedom, const Resources& use);
+
+  struct Balance {
+    double ratio, slope;  // F', F''
+  };
+  struct Value {
+    double ratio, slope, conjugate;  // and F
+  };
+  LEEWARD_INLINE Balance balance(double x) const {
+    if (freedom_ > 0 && x > low_ && x < high_) {
+      double out[2];
+      table_.template at<2>(x, out);
+      return {out[0], out[1]};
+    }
+    const Value v = outside(x);
+    return {v.ratio, v.slope};
+  }
+  LEEWARD_INLINE Value at(double x) const {
+    if (!(freedom_ > 0 && x > low_ && x < high_)) return outside(x);
+    double out[3];
+    table_.at(x, out);
+    return {out[0], out[1], out[2]};
+  }
+  // Whether rules of 16 points see F' as smooth: it has a kink, or grows like a low power of x from one, otherwise.
+  bool smooth() const { return alpha_ > 0.0 || freedom_ > 4; }
+
+ private:
+  // Without v; below the table; or above it, where every v is on the last branch of f*: x + x^2 / 2, or (x + log alpha) / alpha.
+  LEEWARD_INLINE Value outside(double x) const {
+    if (freedom_ == 0) {
+      const hd::Element e = alpha_ > 0.0 ? cvar_(x) : hd::ChiSquareDivergence{}(x);
+      return {e.ratio, e.slope, e.conjugate};
+    }
+    if (!(x > low_)) return {0.0, 0.0, floor_};
+    const double y = x - beta_ * dof_;
+    if (alpha_ > 0.0) return {1.0 / alpha_, 0.0, (y + log_alpha_) / alpha_};
+    return {1.0 + y, 1.0, y + 0.5 * (y * y + 2.0 * dof_ * beta_ * beta_)};
+  }
+  void tabulate(double x[kLanes], double y[3][kLanes]) const;
+
+  double alpha_, beta_, dof_;
+  std::int64_t freedom_;
+  hd::SmoothedCVaRDivergence cvar_;
+  double log_alpha_, floor_, low_ = 0, high_ = 0;
+  double first_ = 0, mode_ = 0, last_ = 0, mass_ = 1;  // of the density of sqrt(v), which is divided by its value at the mode
+  ChebyshevTable<3> table_;
+};
+
+}  // namespace leeward
