@@ -15,7 +15,7 @@ KL, CHI, CVAR = lw.divergences.KL(), lw.divergences.ChiSquare(), lw.divergences.
 DIVERGENCES = pytest.mark.parametrize("divergence", [KL, CHI, CVAR], ids=["kl", "chi2", "cvar"])
 
 
-def problem(loss="logistic", n=120, d=6, seed=0, **settings):
+def problem(loss="logistic", n=60, d=6, seed=0, **settings):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d))
     y = np.where(X @ rng.normal(size=d) + rng.normal(size=n) > 0.5, 1.0, -1.0)

@@ -41,7 +41,9 @@ def test_monte_carlo_is_within_four_standard_errors(name, dim, draws):
         integrand = T * divergence.conjugate((shifted - solution.eta) / T)
     slope = -1.0 / (1.0 + np.exp(z))
     model = lw.LinearModel(np.zeros((1, dim)), np.ones(1))
-    value, derivative, spread = GaussianSmoothing(model, divergence, LAM, ENTROPY, NOISE)._solve(np.array([SCORE]), TAU, 1)
+    value, derivative, spread = GaussianSmoothing(model, divergence, LAM, ENTROPY, NOISE)._solve(
+        np.array([SCORE]), TAU, 1
+    )
     constant = GaussianSmoothing(model, divergence, LAM, ENTROPY, NOISE).constant
     error = integrand.std() / math.sqrt(draws)
     assert abs(value[0] + constant - solution.value) < 4 * error + 1e-9

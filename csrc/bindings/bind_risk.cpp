@@ -123,7 +123,7 @@ int thread_count(const py::object& threads, const Call& call) {
 
 // Where the arrays are plain, checks nothing but shapes (the caller has checked those that it converted).
 template <class T>
-std::optional<Call> shape_of(const py::object& losses, const py::object& base) {
+std::optional<Call> shape_of_call(const py::object& losses, const py::object& base) {
   if (!is_plain<T>(losses)) return std::nullopt;
   const auto l = py::reinterpret_borrow<py::array>(losses);
   Call call;
@@ -213,16 +213,16 @@ bool fits(const py::object& out, const py::object& losses) {
 
 // None when an argument is not plain: the caller converts and calls again.
 py::object solve(const Risk& risk, const py::object& losses, const py::object& base, const py::object& threads, const py::object& out) {
-  if (const auto call = shape_of<double>(losses, base); call && fits<double>(out, losses))
+  if (const auto call = shape_of_call<double>(losses, base); call && fits<double>(out, losses))
     return solve_plain<double>(risk, losses, base, thread_count(threads, *call), out, *call);
-  if (const auto call = shape_of<float>(losses, base); call && fits<float>(out, losses))
+  if (const auto call = shape_of_call<float>(losses, base); call && fits<float>(out, losses))
     return solve_plain<float>(risk, losses, base, thread_count(threads, *call), out, *call);
   return py::none();
 }
 
 py::object value(const Risk& risk, const py::object& losses, const py::object& base, const py::object& threads) {
-  if (const auto call = shape_of<double>(losses, base)) return value_plain<double>(risk, losses, base, thread_count(threads, *call), *call);
-  if (const auto call = shape_of<float>(losses, base)) return value_plain<float>(risk, losses, base, thread_count(threads, *call), *call);
+  if (const auto call = shape_of_call<double>(losses, base)) return value_plain<double>(risk, losses, base, thread_count(threads, *call), *call);
+  if (const auto call = shape_of_call<float>(losses, base)) return value_plain<float>(risk, losses, base, thread_count(threads, *call), *call);
   return py::none();
 }
 

@@ -6,7 +6,7 @@ import collections.abc
 import numpy
 import numpy.typing
 import typing
-__all__: list[str] = ['CFunctionOracle', 'Descent', 'DualBatch', 'Estimator', 'GrowingBatch', 'LinearMatrix', 'LinearOracle', 'Minibatch', 'Mlmc', 'Oracle', 'PenaltySearch', 'PerturbedLinear', 'PerturbedOracle', 'PrimalDual', 'PyOracle', 'PyVjpOracle', 'Risk', 'RiskSolution', 'ScoreMemo', 'SinkhornBatch', 'SinkhornOracle', 'SnapshotDifference', 'Spider', 'Storm', 'call_seconds', 'cholesky', 'dot', 'draws', 'first_non_finite', 'make_bisection', 'make_chi_square', 'make_cressie_read', 'make_cvar', 'make_exponential_spectrum', 'make_extremile', 'make_kl', 'make_kl_cvar', 'make_mean', 'make_smoothed_cvar', 'make_smoothed_total_variation', 'make_step_spectrum', 'make_tilted', 'make_total_variation', 'make_worst', 'parallel_backend', 'prox', 'real_math', 'resolve_threads', 'simd_level', 'solve_triangular', 'stage_steps', 'sum', 'weighted_gram', 'weighted_sum']
+__all__: list[str] = ['CFunctionOracle', 'Descent', 'DualBatch', 'Estimator', 'GaussianSmoothing', 'GrowingBatch', 'LinearMatrix', 'LinearOracle', 'Minibatch', 'Mlmc', 'Oracle', 'PenaltySearch', 'PerturbedLinear', 'PerturbedOracle', 'PrimalDual', 'PyOracle', 'PyVjpOracle', 'Risk', 'RiskSolution', 'ScoreMemo', 'SinkhornBatch', 'SinkhornOracle', 'SnapshotDifference', 'Spider', 'Storm', 'call_seconds', 'cholesky', 'dot', 'draws', 'first_non_finite', 'make_bisection', 'make_chi_square', 'make_cressie_read', 'make_cvar', 'make_exponential_spectrum', 'make_extremile', 'make_kl', 'make_kl_cvar', 'make_mean', 'make_smoothed_cvar', 'make_smoothed_total_variation', 'make_step_spectrum', 'make_tilted', 'make_total_variation', 'make_worst', 'parallel_backend', 'prox', 'real_math', 'resolve_threads', 'simd_level', 'solve_triangular', 'stage_steps', 'sum', 'weighted_gram', 'weighted_sum']
 class real_math:
     """
     The core's own real functions, the same bits at each SIMD level.
@@ -353,6 +353,14 @@ class SinkhornBatch(Estimator):
         """
     @property
     def size(self) -> int:
+        ...
+class GaussianSmoothing:
+    def __init__(self, oracle: LinearOracle, divergence: str, alpha: typing.SupportsFloat | typing.SupportsIndex, lam: typing.SupportsFloat | typing.SupportsIndex, entropy: typing.SupportsFloat | typing.SupportsIndex, noise: typing.SupportsFloat | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex = 0) -> None:
+        ...
+    def evaluate(self, oracle: LinearOracle, scores: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], tau: typing.SupportsFloat | typing.SupportsIndex, value: numpy.typing.NDArray[numpy.float64], slope: numpy.typing.NDArray[numpy.float64], spread: numpy.typing.NDArray[numpy.float64], threads: typing.SupportsInt | typing.SupportsIndex = 0) -> None:
+        ...
+    @property
+    def constant(self) -> float:
         ...
 def call_seconds(oracle: Oracle, w: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], weights: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], index: typing.Annotated[numpy.typing.ArrayLike, numpy.int64] | None, calls: typing.SupportsInt | typing.SupportsIndex) -> tuple[typing.Any, ...]:
     ...

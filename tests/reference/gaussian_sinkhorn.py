@@ -8,6 +8,7 @@ regularised incomplete gamma function for chi-square and a second Gauss rule for
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -52,13 +53,15 @@ def loss_parts(name, parameter=0.0):
 def rule(first, last, breaks, width):
     """Nodes and weights on [first, last], panels no longer than `width`, none across a break."""
     ends = [first, *sorted(b for b in breaks if first < b < last), last]
-    edges = np.concatenate([np.linspace(a, b, 1 + math.ceil((b - a) / width))[:-1] for a, b in zip(ends, ends[1:])])
+    edges = np.concatenate(
+        [np.linspace(a, b, 1 + math.ceil((b - a) / width))[:-1] for a, b in itertools.pairwise(ends)]
+    )
     edges = np.append(edges, last)
     half, centre = np.diff(edges) / 2, (edges[1:] + edges[:-1]) / 2
     return (centre[:, None] + half[:, None] * NODES).ravel(), (half[:, None] * WEIGHTS).ravel()
 
 
-def normal(breaks, first=-14.0, last=14.0, width=0.25):
+def normal(breaks, first=-14.0, last=14.0, width=0.5):
     s, weight = rule(first, last, breaks, width)
     return s, weight * np.exp(-s * s / 2) / math.sqrt(2 * math.pi)
 
@@ -117,7 +120,7 @@ def smoothed_cvar_parts(k, beta, alpha):
         v, weight = np.zeros(1), np.ones(1)
     else:
         top = math.sqrt(k)
-        q, weight = rule(max(0.0, top - 12), top + 12, [top], 0.25)
+        q, weight = rule(max(0.0, top - 12), top + 12, [top], 0.5)
         with np.errstate(divide="ignore"):
             log_density = (k - 1) * np.log(q / top) - (q * q - top * top) / 2
         weight = weight * np.exp(log_density)
@@ -170,5 +173,3 @@ def penalised(kind, loss, u, y, tau, *, lam, entropy, noise, dim, alpha=0.1):
     r, g = weight * ratio(a), slope(u + tau * s, y)
     conjugate = (weight @ other(a) - 1) / 2 if chi else weight @ other(a)
     return T * conjugate + eta, r @ g, r @ (g * s)
-
-

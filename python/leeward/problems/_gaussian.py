@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 __all__ = ["GaussianSmoothing"]
 
 _LOSSES = (Absolute, Hinge, Huber, Logistic, Quantile, Squared, SquaredHinge)
-_PRECISION = 1e-11  # of values, beside their size and the steepest slope's share (the table's own bound is a tenth of it)
+_PRECISION = (
+    1e-11  # of values, beside their size and the steepest slope's share (the table's own bound is a tenth of it)
+)
 
 
 class GaussianSmoothing:
@@ -115,6 +117,21 @@ class GaussianSmoothing:
         value += self.constant
         return mean, gradient, value
 
+    def weighted(
+        self, w: ArrayLike, weights: ArrayLike, index: ArrayLike | None = None, *, threads: int | None = None
+    ) -> Vector:
+        """``sum_k weights_k grad Psi_index[k](w)``, (dim,), over all samples in order without an index."""
+        w = _arrays.point(w, self.model.dim)
+        rows = _arrays.index_array(index)
+        given = _arrays.numbers(weights, "weights", self.model.size if rows is None else rows.shape[0])
+        total = given
+        if rows is not None:
+            total = np.zeros(self.model.size)
+            np.add.at(total, rows, given)
+        tau, direction = self._spread(w)
+        _, slope, spread = self._solve(self.model.scores(w, threads=threads), tau, threads)
+        return self._gradient(total * slope, dot(total, spread), direction, threads)
+
     def bound(self, w: ArrayLike, *, threads: int | None = None) -> float:
         """A lower bound of ``min_w sum_i p_i Psi_i(w) + (l2/2) |coef|^2`` by weak duality, from the worst case at w.
 
@@ -172,9 +189,7 @@ class GaussianSmoothing:
     def _dual(self, scores: Vector, shift: float, tau: float, threads: int | None) -> _DualPoint:
         return _DualPoint(self._p, scores + shift, tau, self._solve(scores + shift, tau, threads))
 
-    def _bracket(
-        self, first: _DualPoint, scores: Vector, tau: float, threads: int | None
-    ) -> tuple[_DualPoint, ...] | list[_DualPoint]:
+    def _bracket(self, first: _DualPoint, scores: Vector, tau: float, threads: int | None) -> list[_DualPoint]:
         """Dual points at two near intercepts between which the mean slope changes sign, or one where it is 0."""
         if first.balance == 0.0:
             return [first]
@@ -203,7 +218,7 @@ class GaussianSmoothing:
                 far, far_at = middle, middle_at
             if abs(middle.balance) < 1e-3 * abs(first.balance):
                 break
-        return near, far
+        return [near, far]
 
     def __repr__(self) -> str:
         return f"GaussianSmoothing({self.model!r}, {self.divergence!r}, {self.lam!r}, {self.entropy!r}, {self.noise!r})"
