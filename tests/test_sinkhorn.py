@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,7 @@ REFERENCES: list[tuple[dict[str, Any], dict[str, Any]]] = [  # arguments of the 
     ({"noise": 0.8, "bounds": (-0.5, 1.0)}, {"scale": 0.8, "bounds": (-0.5, 1.0)}),
     ({"noise": 0.4, "label_noise": 0.3}, {"scale": 0.4, "label_noise": 0.3}),
 ]
+sampled = functools.partial(lw.Sinkhorn, exact=False)
 
 
 def model(data: Any = X, loss: str = "squared", **settings: Any) -> lw.LinearModel:
@@ -60,7 +62,7 @@ def plain(problem: lw.Sinkhorn) -> np.ndarray:
 @pytest.mark.parametrize(("arguments", "of_twin"), REFERENCES, ids=lambda a: "-".join(a))
 @pytest.mark.parametrize("data", [X, X.astype(np.float32), sparse.csr_array(X)], ids=["float64", "float32", "csr"])
 def test_points_equal_their_twin(arguments: dict[str, Any], of_twin: dict[str, Any], data: Any) -> None:
-    problem = lw.Sinkhorn(model(data), "chi2", draws=M, seed=3, **arguments)
+    problem = sampled(model(data), "chi2", draws=M, seed=3, **arguments)
     x, labels, _ = twin.points(plain(problem), REAL, M, 3, **of_twin)
     made, made_labels = problem.points()
     np.testing.assert_allclose(made, x, rtol=1e-12, atol=1e-13)
@@ -74,7 +76,7 @@ def test_points_equal_their_twin(arguments: dict[str, Any], of_twin: dict[str, A
 @pytest.mark.parametrize("cols", [1, 5, 40])
 def test_costs_equal_their_twin(cost: str, cols: int) -> None:
     data, y = RNG.normal(size=(4, cols)), RNG.normal(size=4)
-    problem = lw.Sinkhorn(
+    problem = sampled(
         lw.LinearModel(data, y, "squared"), "chi2", draws=3, cost=cost, cost_scale=1.7, label_noise=0.2, label_cost=0.6
     )
     x, labels, origin = twin.points(data, y, 3, 0, scale=0.2, label_noise=0.2)
@@ -84,7 +86,7 @@ def test_costs_equal_their_twin(cost: str, cols: int) -> None:
 
 def test_names_of_one_cost_mean_the_same() -> None:
     for first, second in (("l1", "cityblock"), ("linf", "chebyshev")):
-        np.testing.assert_array_equal(*(lw.Sinkhorn(model(), cost=c).costs() for c in (first, second)))
+        np.testing.assert_array_equal(*(sampled(model(), cost=c).costs() for c in (first, second)))
 
 
 @pytest.mark.parametrize(("divergence", "conjugate", "factor"), DIVERGENCES, ids=lambda a: str(a)[:24])
@@ -101,7 +103,7 @@ def test_inner_problems_and_gradient_equal_mpmath(
         reference = {"reference": MOVES[:2]}
     if case == "equal":
         reference = {"reference": np.ones((1, D))}
-    problem = lw.Sinkhorn(model(), divergence, lam=lam, entropy=eps, draws=M, cost=cost, recentre=False, **reference)
+    problem = sampled(model(), divergence, lam=lam, entropy=eps, draws=M, cost=cost, recentre=False, **reference)
     x, y = problem.points()
     losses = 0.5 * (x @ w[:D] + w[D] - y) ** 2 - lam * problem.costs()
     rows = losses.reshape(N, M)
@@ -127,7 +129,7 @@ def test_inner_problems_and_gradient_equal_mpmath(
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_gradient_is_that_of_the_value(loss: str, divergence: Any, weighted: bool) -> None:
     weight = np.arange(N, dtype=float) if weighted else None
-    problem = lw.Sinkhorn(model(loss=loss, l2=0.1, sample_weight=weight), divergence, noise=0.5)
+    problem = sampled(model(loss=loss, l2=0.1, sample_weight=weight), divergence, noise=0.5)
     w = RNG.normal(size=problem.dim)
     made = problem.evaluate(w)
     assert problem.value(w) == pytest.approx(made.value, rel=1e-13)
@@ -147,7 +149,7 @@ def test_the_gradient_is_that_of_the_value(loss: str, divergence: Any, weighted:
 @pytest.mark.parametrize("loss", ["squared", "logistic", "softmax"])
 def test_bits_do_not_depend_on_threads(loss: str) -> None:
     data, y = RNG.normal(size=(3000, 40)), RNG.integers(0, 3 if loss == "softmax" else 2, size=3000)
-    problem = lw.Sinkhorn(lw.LinearModel(data, y, loss), "chi2", draws=23)  # 69000 points: rows are solved in parallel
+    problem = sampled(lw.LinearModel(data, y, loss), "chi2", draws=23)  # 69000 points: rows are solved in parallel
     w = RNG.normal(size=problem.dim)
     first = problem.evaluate(w, threads=1)
     for threads in (2, 3):
@@ -159,9 +161,9 @@ def test_bits_do_not_depend_on_threads(loss: str) -> None:
 def test_many_points_are_done_in_parts_with_the_answers_of_few() -> None:
     """300000 points are more than one part holds."""
     data, y = RNG.normal(size=(3000, 2)), SIGNS[RNG.integers(0, N, size=3000)]
-    many = lw.Sinkhorn(lw.LinearModel(data, y), "chi2", draws=100)
+    many = sampled(lw.LinearModel(data, y), "chi2", draws=100)
     w = np.array([0.4, -0.2, 0.1])
-    few = lw.Sinkhorn(lw.LinearModel(data[:10], y[:10]), "chi2", draws=100)
+    few = sampled(lw.LinearModel(data[:10], y[:10]), "chi2", draws=100)
     np.testing.assert_array_equal(many.evaluate(w).losses[:10], few.evaluate(w).losses)
     p = np.full(3000, 1 / 3000)
     np.testing.assert_allclose(many.oracle.gradient(w, p), many.evaluate(w).gradient, rtol=1e-12, atol=1e-15)
@@ -171,7 +173,7 @@ def test_many_points_are_done_in_parts_with_the_answers_of_few() -> None:
 @pytest.mark.parametrize("inner", ["exact", "bisection"])
 @pytest.mark.parametrize("common", [True, False])
 def test_a_drawn_direction_equals_its_twin(loss: str, inner: str, common: bool) -> None:
-    problem = lw.Sinkhorn(model(loss=loss), "chi2", draws=M, seed=5, common=common)
+    problem = sampled(model(loss=loss), "chi2", draws=M, seed=5, common=common)
     algorithm = lw.NestedSGD(4, inner=inner)
     native = algorithm._estimator().start(problem, 8)
     w, outs = RNG.normal(size=problem.dim), problem.model.n_outputs
@@ -192,7 +194,7 @@ def test_a_drawn_direction_equals_its_twin(loss: str, inner: str, common: bool) 
 
 def test_other_seeds_draw_other_points_and_common_draws_stay() -> None:
     for common in (False, True):
-        problem = lw.Sinkhorn(model(), "chi2", common=common)
+        problem = sampled(model(), "chi2", common=common)
         first, second = (problem.minibatch(N, False, seed).direction(W, 0)[0] for seed in (1, 2))
         assert np.array_equal(first, second) is common
         np.testing.assert_array_equal(problem.minibatch(N, False, 1).direction(W, 0)[0], first)
@@ -200,7 +202,7 @@ def test_other_seeds_draw_other_points_and_common_draws_stay() -> None:
 
 def test_inner_gradient_steps_equal_their_twin() -> None:
     """The eta of smallest residual of all so far is taken, and kept for the sample's next visit."""
-    problem = lw.Sinkhorn(model(), "chi2", draws=M, lam=1.1, entropy=0.6, common=True)
+    problem = sampled(model(), "chi2", draws=M, lam=1.1, entropy=0.6, common=True)
     reach, a, f = 1.1 * 0.6, 0.3, ChiSquare()
     native = lw.NestedSGD(4, inner="sgd", inner_steps=5, inner_step=a)._estimator().start(problem, 8)
     drawn = lw.NestedSGD(4)._estimator().start(problem, 8)
@@ -228,7 +230,7 @@ def test_inner_gradient_steps_equal_their_twin() -> None:
 
 @pytest.mark.parametrize("divergence", [d for d, _, _ in DIVERGENCES], ids=str)
 def test_bisection_finds_the_exact_solution(divergence: Any) -> None:
-    problem = lw.Sinkhorn(model(), divergence, common=True, recentre=False)
+    problem = sampled(model(), divergence, common=True, recentre=False)
     one, other = (
         lw.NestedSGD(N, inner=inner)._estimator().start(problem, 1).direction(W, 0) for inner in ("exact", "bisection")
     )
@@ -255,7 +257,7 @@ def test_recentred_draws_have_the_same_expectation_with_less_noise(noise: Any) -
     wanted = reach * (log_mean + 0.5 * c * c / reach)
     errors = {}
     for recentre in (False, True):
-        problem = lw.Sinkhorn(
+        problem = sampled(
             base,
             "kl",
             lam=lam,
@@ -276,10 +278,10 @@ def test_recentred_draws_have_the_same_expectation_with_less_noise(noise: Any) -
 
 
 def test_recentring_is_the_default_where_it_applies() -> None:
-    assert lw.Sinkhorn(model(), "kl").recentre
+    assert sampled(model(), "kl").recentre
     for arguments in ({"cost": "l1"}, {"reference": "laplace"}, {"bounds": (-1, 1)}):
-        assert not lw.Sinkhorn(model(), "kl", **arguments).recentre  # type: ignore[arg-type]
-    assert not lw.Sinkhorn(model(), "chi2").recentre
+        assert not sampled(model(), "kl", **arguments).recentre  # type: ignore[arg-type]
+    assert not sampled(model(), "chi2").recentre
 
 
 def test_draws_have_the_laws_they_are_named_for() -> None:
@@ -291,7 +293,7 @@ def test_draws_have_the_laws_they_are_named_for() -> None:
         ({"reference": "ball", "noise": 0.5}, lambda x: ((np.linalg.norm(x, axis=1) / 0.5) ** 3, stats.uniform.cdf)),
     ]
     for arguments, law in laws:
-        problem = lw.Sinkhorn(base, "chi2", draws=20_000, **arguments)  # type: ignore[arg-type]
+        problem = sampled(base, "chi2", draws=20_000, **arguments)  # type: ignore[arg-type]
         x, y = problem.points()
         values, cdf = law(x)  # type: ignore[no-untyped-call]
         assert stats.kstest(values, cdf).pvalue > 1e-3
@@ -299,14 +301,14 @@ def test_draws_have_the_laws_they_are_named_for() -> None:
         if "label_noise" in arguments:
             assert stats.kstest(y / 0.3, stats.norm.cdf).pvalue > 1e-3
             assert np.abs(np.corrcoef(np.column_stack([x, y]).T) - np.eye(4)).max() < 0.03
-    problem = lw.Sinkhorn(base, "chi2", reference=MOVES[:, :3], draws=20_000)
+    problem = sampled(base, "chi2", reference=MOVES[:, :3], draws=20_000)
     counts = [(problem.points()[0] == row).all(axis=1).sum() for row in MOVES[:, :3]]
     assert sum(counts) == 20_000
     assert stats.chisquare(counts).pvalue > 1e-3
 
 
 def test_points_stay_within_bounds() -> None:
-    problem = lw.Sinkhorn(model(np.clip(X, 0, 1)), "chi2", noise=1.0, bounds=(0, np.ones(D)))
+    problem = sampled(model(np.clip(X, 0, 1)), "chi2", noise=1.0, bounds=(0, np.ones(D)))
     x, _ = problem.points()
     assert x.min() == 0
     assert x.max() == 1
@@ -315,5 +317,5 @@ def test_points_stay_within_bounds() -> None:
 
 def test_pearson_is_chi_square_of_twice_the_penalty() -> None:
     """reg f*((a - eta)/reg) of (t - 1)^2 at reg is that of (t - 1)^2/2 at 2 reg: same value, same weights."""
-    one, other = lw.Sinkhorn(model(), "pearson", entropy=0.2), lw.Sinkhorn(model(), "chi2", entropy=0.4)
+    one, other = sampled(model(), "pearson", entropy=0.2), sampled(model(), "chi2", entropy=0.4)
     np.testing.assert_allclose(one.evaluate(W).losses, other.evaluate(W).losses, rtol=1e-14)

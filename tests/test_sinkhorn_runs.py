@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from typing import Any
 
@@ -18,6 +19,7 @@ SIGNS = np.sign(RNG.normal(size=N))
 REAL = RNG.normal(size=N)
 W = RNG.normal(size=D + 1)
 MOVES = RNG.normal(size=(4, D))
+sampled = functools.partial(lw.Sinkhorn, exact=False)
 
 
 def model(data: Any = X, loss: str = "squared", **settings: Any) -> lw.LinearModel:
@@ -30,7 +32,7 @@ def model(data: Any = X, loss: str = "squared", **settings: Any) -> lw.LinearMod
 def test_the_certified_gap_covers_the_distance_from_the_optimum(loss: str, divergence: str) -> None:
     data = RNG.normal(size=(60, 3))
     y = RNG.integers(0, 3 if loss == "softmax" else 2, size=60).astype(float)
-    problem = lw.Sinkhorn(lw.LinearModel(data, y, loss, l2=0.1), divergence, noise=0.3, lam=2.0, common=True)
+    problem = sampled(lw.LinearModel(data, y, loss, l2=0.1), divergence, noise=0.3, lam=2.0, common=True)
     best = lw.minimize(problem, tol=1e-10)
     assert best.success
     assert best.gap is not None
@@ -48,7 +50,7 @@ def test_the_certified_gap_covers_the_distance_from_the_optimum(loss: str, diver
 def test_every_algorithm_of_means_works_on_it() -> None:
     data = RNG.normal(size=(300, 4))
     y = np.sign(data @ [1.0, -1.0, 0.5, 0.0] + RNG.normal(size=300))
-    problem = lw.Sinkhorn(lw.LinearModel(data, y, l2=0.05), "chi2", noise=0.3, common=True)
+    problem = sampled(lw.LinearModel(data, y, l2=0.05), "chi2", noise=0.3, common=True)
     best = lw.minimize(problem)
     assert type(best.algorithm).__name__ == "LBFGS"
     assert best.success
@@ -71,7 +73,7 @@ def test_features_of_any_scale_are_solved_in_few_passes() -> None:
     data = RNG.normal(size=(400, 12)) * scales
     y = np.sign(data @ (RNG.normal(size=12) / scales) + RNG.normal(size=400))
     for divergence in ("kl", "chi2"):
-        problem = lw.Sinkhorn(lw.LinearModel(data, y, l2=1e-3), divergence, noise=0.05, common=True)
+        problem = sampled(lw.LinearModel(data, y, l2=1e-3), divergence, noise=0.05, common=True)
         result = lw.minimize(problem)
         assert result.success
         assert result.passes < 40
@@ -81,16 +83,16 @@ def test_fresh_draws_are_the_default_and_find_the_optimum_of_many_points() -> No
     data = RNG.normal(size=(300, 4))
     y = np.sign(data @ [1.0, -1.0, 0.5, 0.0] + RNG.normal(size=300))
     linear = lw.LinearModel(data, y, l2=0.05)
-    result = lw.minimize(lw.Sinkhorn(linear, "kl", noise=0.4, draws=100))
+    result = lw.minimize(sampled(linear, "kl", noise=0.4, draws=100))
     assert type(result.algorithm).__name__ == "NestedSGD"
-    many = lw.Sinkhorn(linear, "kl", noise=0.4, draws=500, common=True)
+    many = sampled(linear, "kl", noise=0.4, draws=500, common=True)
     assert many.value(result.x) < 1.003 * lw.minimize(many).fun
 
 
 @pytest.mark.parametrize("inner", ["exact", "sgd"])
 @pytest.mark.parametrize("common", [True, False])
 def test_a_resumed_run_has_the_bits_of_one_that_was_not_stopped(inner: str, common: bool, tmp_path: Any) -> None:
-    problem = lw.Sinkhorn(model(l2=0.1), "chi2", common=common)
+    problem = sampled(model(l2=0.1), "chi2", common=common)
     algorithm = lw.NestedSGD(3, inner=inner, output="random")
     whole = lw.minimize(problem, algorithm=algorithm, max_passes=20, threads=1)
     for stop in (3, 9, 10**9):  # at recorded steps
@@ -108,7 +110,7 @@ def test_a_resumed_run_has_the_bits_of_one_that_was_not_stopped(inner: str, comm
 
 
 def test_out_of_range_points_end_a_trial_and_not_the_run() -> None:
-    problem = lw.Sinkhorn(lw.LinearModel(X, np.abs(REAL), "poisson"), "chi2")
+    problem = sampled(lw.LinearModel(X, np.abs(REAL), "poisson"), "chi2")
     assert problem.evaluate_if_finite(np.full(D + 1, 1e4)) is None
     assert problem.evaluate_if_finite(np.full(D + 1, np.nan)) is None
     assert problem.oracle.losses(np.full(D + 1, 1e4)).max() == np.inf
@@ -144,30 +146,30 @@ def test_out_of_range_points_end_a_trial_and_not_the_run() -> None:
 )  # fmt: skip
 def test_errors_say_what_was_expected(arguments: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        lw.Sinkhorn(model(), **arguments)
+        sampled(model(), **arguments)
 
 
 def test_errors_of_kind_and_of_use() -> None:
     with pytest.raises(TypeError, match="oracle must be a LinearModel, got ndarray"):
-        lw.Sinkhorn(X)  # type: ignore[arg-type]
+        sampled(X)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"divergence must be 'kl', .* got KL"):
-        lw.Sinkhorn(model(), lw.KL(penalty=1.0))
+        sampled(model(), lw.KL(penalty=1.0))
     with pytest.raises(TypeError, match="bounds must be a pair"):
-        lw.Sinkhorn(model(), bounds=3)
+        sampled(model(), bounds=3)
     with pytest.raises(TypeError, match="common must be True or False"):
-        lw.Sinkhorn(model(), common=1)  # type: ignore[arg-type]
+        sampled(model(), common=1)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="recentre must be True, False or None"):
-        lw.Sinkhorn(model(), recentre=1)  # type: ignore[arg-type]
+        sampled(model(), recentre=1)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="label_noise needs a loss of real labels"):
-        lw.Sinkhorn(model(loss="logistic"), label_noise=0.1)
+        sampled(model(loss="logistic"), label_noise=0.1)
     with pytest.raises(ValueError, match="NestedSGD is for Sinkhorn problems, got Robust"):
         lw.minimize(model(), algorithm=lw.NestedSGD())
     with pytest.raises(ValueError, match="the problem has 8 common draws a sample, got draws=4"):
-        lw.minimize(lw.Sinkhorn(model(), common=True), algorithm=lw.NestedSGD(draws=4))
+        lw.minimize(sampled(model(), common=True), algorithm=lw.NestedSGD(draws=4))
     with pytest.raises(ValueError, match="GrowingBatch needs common draws"):
-        lw.minimize(lw.Sinkhorn(model()), algorithm=lw.SGD(lw.GrowingBatch()))
+        lw.minimize(sampled(model()), algorithm=lw.SGD(lw.GrowingBatch()))
     with pytest.raises(ValueError, match="has no smoothing"):
-        lw.minimize(lw.Sinkhorn(model(loss="absolute")), algorithm=lw.LBFGS())
+        lw.minimize(sampled(model(loss="absolute")), algorithm=lw.LBFGS())
     for arguments, words in [
         ({"inner": "newton"}, "inner must be 'exact', 'bisection' or 'sgd', got 'newton'"),
         ({"batch": 0}, "batch must be at least 1, got 0"),
@@ -184,14 +186,14 @@ def test_errors_of_kind_and_of_use() -> None:
 
 def test_warnings_tell_of_one_draw_collapsed_weights_and_infinite_expectations() -> None:
     with pytest.warns(UserWarning, match="with one draw a sample every weight is 1"):
-        one = lw.Sinkhorn(model(), "chi2", draws=1)
+        one = sampled(model(), "chi2", draws=1)
     np.testing.assert_array_equal(one.worst_case(W), np.ones((N, 1)))
     with pytest.warns(UserWarning, match=r"weights have collapsed: 1(\.\d*)? effective of 8 draws"):
-        lw.minimize(lw.Sinkhorn(model(l2=0.1), "kl", entropy=1e-3, noise=1.0, recentre=False), max_passes=1)
+        lw.minimize(sampled(model(l2=0.1), "kl", entropy=1e-3, noise=1.0, recentre=False), max_passes=1)
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
-        lw.minimize(lw.Sinkhorn(model(), "kl"), np.full(D + 1, 3.0), lw.NestedSGD(step=1e-9), max_passes=1)
+        lw.minimize(sampled(model(), "kl"), np.full(D + 1, 3.0), lw.NestedSGD(step=1e-9), max_passes=1)
     assert any("the expectation over the reference is infinite" in str(warning.message) for warning in seen)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        lw.minimize(lw.Sinkhorn(model(l2=0.1), "chi2", lam=5.0), max_passes=1)
+        lw.minimize(sampled(model(l2=0.1), "chi2", lam=5.0), max_passes=1)

@@ -15,7 +15,7 @@
 namespace leeward::python {
 namespace {
 
-std::vector<double> vector_of(const std::optional<Doubles>& a) {
+std::vector<double> numbers_of(const std::optional<Doubles>& a) {
   return a ? std::vector<double>(a->data(), a->data() + a->size()) : std::vector<double>{};
 }
 
@@ -27,13 +27,13 @@ std::shared_ptr<PerturbedLinear> make_perturbed(std::shared_ptr<LinearOracle> mo
                                                 std::int64_t draws, std::uint64_t seed) {
   const auto& [kind, scale, rows, lower, upper, label_noise] = reference;
   Reference r{.kind = static_cast<ReferenceKind>(kind),
-              .scale = vector_of(scale),
+              .scale = numbers_of(scale),
               .rows = {},
-              .lower = vector_of(lower),
-              .upper = vector_of(upper),
+              .lower = numbers_of(lower),
+              .upper = numbers_of(upper),
               .label_noise = label_noise};
   if (rows) {
-    if (rows->ndim() != 2) throw py::value_error("rows must be two-dimensional, got shape " + shape_of(*rows));
+    if (rows->ndim() != 2) throw py::value_error("rows must be two-dimensional, got shape " + python::shape_of(*rows));
     r.rows = {rows->data(), rows->shape(0), rows->shape(1), rows->shape(1)};
   }
   const TransportCost c{.kind = static_cast<CostKind>(std::get<0>(cost)), .scale = std::get<1>(cost), .label_scale = std::get<2>(cost)};
@@ -41,12 +41,12 @@ std::shared_ptr<PerturbedLinear> make_perturbed(std::shared_ptr<LinearOracle> mo
 }
 
 // Numbers of points or of sets are checked against 2^63 / m alone: fresh sets have no end.
-Batch checked(const OptionalIndex& index, const Oracle& oracle, std::int64_t per_number) {
+Batch batch_of_numbers(const OptionalIndex& index, const Oracle& oracle, std::int64_t per_number) {
   return batch_of(index, oracle.size(), std::numeric_limits<std::int64_t>::max() / per_number);
 }
 
-py::tuple points(const PerturbedLinear& oracle, const OptionalIndex& index, int threads) {
-  const Batch batch = checked(index, oracle, 1);
+py::tuple drawn_points(const PerturbedLinear& oracle, const OptionalIndex& index, int threads) {
+  const Batch batch = batch_of_numbers(index, oracle, 1);
   const std::int64_t cols = oracle.model().matrix().cols();
   py::array_t<double> x({batch.size, cols}), labels(batch.size);
   double *const to = x.mutable_data(), *const y = labels.mutable_data();
@@ -58,8 +58,8 @@ py::tuple points(const PerturbedLinear& oracle, const OptionalIndex& index, int 
   return py::make_tuple(x, labels);
 }
 
-py::array_t<double> costs(const PerturbedOracle& oracle, const OptionalIndex& index, int threads) {
-  const Batch batch = checked(index, oracle, 1);
+py::array_t<double> point_costs(const PerturbedOracle& oracle, const OptionalIndex& index, int threads) {
+  const Batch batch = batch_of_numbers(index, oracle, 1);
   py::array_t<double> out(batch.size);
   double* const to = out.mutable_data();
   CallResources use(threads);
@@ -69,7 +69,7 @@ py::array_t<double> costs(const PerturbedOracle& oracle, const OptionalIndex& in
 }
 
 // (values, gradient, eta, effective numbers of draws) of all samples.
-py::tuple evaluate(const SinkhornOracle& oracle, const Doubles& w, const std::optional<Doubles>& p, int threads) {
+py::tuple evaluate_all(const SinkhornOracle& oracle, const Doubles& w, const std::optional<Doubles>& p, int threads) {
   const double* const at = input(w, oracle.dim(), "w");
   const double* const base = p ? input(*p, oracle.size(), "p") : nullptr;
   py::array_t<double> values(oracle.size()), eta(oracle.size()), effective(oracle.size()), gradient(oracle.dim());
@@ -86,7 +86,7 @@ template <void (SinkhornOracle::*what)(const double*, Batch, double*, Resources&
 py::array_t<double> of_points(const SinkhornOracle& oracle, const Doubles& w, const OptionalIndex& index, int threads) {
   const double* const at = input(w, oracle.dim(), "w");
   const std::int64_t m = oracle.points().draws();
-  const Batch batch = checked(index, oracle, m);
+  const Batch batch = batch_of_numbers(index, oracle, m);
   py::array_t<double> out({batch.size, m});
   double* const to = out.mutable_data();
   CallResources use(threads);
@@ -96,7 +96,7 @@ py::array_t<double> of_points(const SinkhornOracle& oracle, const Doubles& w, co
 }
 
 // form: (kind, parameter); inner: (lam eps, steps, step).
-std::shared_ptr<SinkhornBatch> make_batch(std::shared_ptr<SinkhornOracle> oracle, const std::optional<Doubles>& base,
+std::shared_ptr<SinkhornBatch> make_sinkhorn_batch(std::shared_ptr<SinkhornOracle> oracle, const std::optional<Doubles>& base,
                                           const std::tuple<int, double>& form, std::int64_t n,
                                           const std::tuple<double, std::int64_t, double>& inner, bool fresh, std::uint64_t seed) {
   Population population(oracle->size(), base ? input(*base, oracle->size(), "base") : nullptr, nullptr);
@@ -116,24 +116,24 @@ void bind_sinkhorn(py::module_& m) {
   using py::arg;
   py::class_<PerturbedOracle, Oracle, std::shared_ptr<PerturbedOracle>>(m, "PerturbedOracle")
       .def_property_readonly("draws", &PerturbedOracle::draws)
-      .def("costs", &costs, arg("index").none(true), arg("threads") = 0);
+      .def("costs", &point_costs, arg("index").none(true), arg("threads") = 0);
 
   py::class_<PerturbedLinear, PerturbedOracle, std::shared_ptr<PerturbedLinear>>(m, "PerturbedLinear")
       .def(py::init(&make_perturbed), arg("model"), arg("reference"), arg("cost"), arg("draws"), arg("seed"), py::keep_alive<1, 2>(),
            py::keep_alive<1, 3>())
-      .def("points", &points, arg("index").none(true), arg("threads") = 0, "(points, labels) by number.");
+      .def("points", &drawn_points, arg("index").none(true), arg("threads") = 0, "(points, labels) by number.");
 
   py::class_<SinkhornOracle, Oracle, std::shared_ptr<SinkhornOracle>>(m, "SinkhornOracle")
       .def(py::init([](std::shared_ptr<PerturbedOracle> points, std::shared_ptr<Risk> inner, double lam, double constant) {
              return std::make_shared<SinkhornOracle>(std::move(points), std::move(inner), SinkhornSettings{lam, constant});
            }),
            arg("points"), arg("inner"), arg("lam"), arg("constant"), py::keep_alive<1, 2>(), py::keep_alive<1, 3>())
-      .def("evaluate", &evaluate, arg("w"), arg("p").none(true), arg("threads") = 0)
+      .def("evaluate", &evaluate_all, arg("w"), arg("p").none(true), arg("threads") = 0)
       .def("shifted", &of_points<&SinkhornOracle::shifted>, arg("w"), arg("index").none(true), arg("threads") = 0)
       .def("weights", &of_points<&SinkhornOracle::weights>, arg("w"), arg("index").none(true), arg("threads") = 0);
 
   py::class_<SinkhornBatch, Estimator, std::shared_ptr<SinkhornBatch>>(m, "SinkhornBatch")
-      .def(py::init(&make_batch), arg("oracle"), arg("base").none(true), arg("form"), arg("n"), arg("inner"), arg("fresh"), arg("seed"),
+      .def(py::init(&make_sinkhorn_batch), arg("oracle"), arg("base").none(true), arg("form"), arg("n"), arg("inner"), arg("fresh"), arg("seed"),
            py::keep_alive<1, 2>())
       .def_property_readonly("size", &SinkhornBatch::size)
       .def_property_readonly(

@@ -192,7 +192,10 @@ def _choose(problem: Robust, domain: Domain | None) -> tuple[Algorithm, str]:
     small = linear or problem.size <= _FULL_BATCH_SAMPLES
     lbfgs = LBFGS()
     if isinstance(problem, Sinkhorn) and not problem.common:
-        return NestedSGD(), "NestedSGD was chosen because points are drawn anew at each step"
+        if not problem.exact:
+            return NestedSGD(), "NestedSGD was chosen because points are drawn anew at each step"
+        if domain is not None or not problem.smooth:
+            return NestedSGD(), "NestedSGD was chosen because LBFGS takes neither a domain nor a loss with a kink here"
     if problem.oracle.population > problem.size:
         return SGD(), "SGD was chosen because the samples are drawn without end"
     try:
@@ -206,6 +209,8 @@ def _choose(problem: Robust, domain: Domain | None) -> tuple[Algorithm, str]:
             return chosen, f"Nesterov on the full batch was chosen because the problem is smooth and {why}"
         return SGD(), f"SGD was chosen because {why}"
     if small:
+        if isinstance(problem, Sinkhorn) and problem.exact:
+            return lbfgs, "LBFGS was chosen because the expectation over the Gaussian reference is known"
         what = "a linear model" if linear else f"an oracle of {problem.size} samples"
         return lbfgs, f"LBFGS was chosen because the full batch of {what} is cheap"
     return SGD(), f"SGD was chosen because a full batch of {problem.size} samples of a user's oracle is dear"

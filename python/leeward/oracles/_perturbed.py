@@ -49,10 +49,10 @@ class PerturbedModel(Oracle):
 
     def evaluate(
         self, w: NDArray[np.float64], base: NDArray[np.float64] | None, threads: int | None
-    ) -> tuple[NDArray[np.float64], ...]:
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         """``Psi_i`` (n,), ``sum_i p_i grad Psi_i`` (dim,), inner ``eta_i`` (n,), effective numbers of draws (n,); on the common draws."""
-        answers: tuple[NDArray[np.float64], ...] = self._core.evaluate(w, base, self._thread_count(threads))
-        return answers
+        values, gradient, eta, effective = self._core.evaluate(w, base, self._thread_count(threads))
+        return values, gradient, eta, effective
 
     def losses(
         self,

@@ -22,10 +22,10 @@ __all__ = ["remarks"]
 _FEW = 1.5  # a mean effective number of draws below this is reported
 
 
-def remarks(problem: Sinkhorn, w: Vector, effective: Vector, reference: Reference, cost: Cost) -> list[str]:
+def remarks(problem: Sinkhorn, w: Vector, effective: Vector | None, reference: Reference, cost: Cost) -> list[str]:
     """A sentence each: weights that have collapsed on one draw, and an expectation that is infinite at w."""
     found = []
-    mean = float(effective.mean())
+    mean = float("inf") if effective is None else float(effective.mean())
     if problem.draws > 1 and mean < _FEW:
         found.append(
             f"the worst-case weights have collapsed: {mean:.2g} effective of {problem.draws} draws a sample; take more draws, a "

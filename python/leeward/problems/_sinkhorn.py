@@ -17,6 +17,7 @@ from leeward._sums import dot
 from leeward.losses import Absolute, Huber, Quantile, Squared
 from leeward.oracles import LinearModel
 from leeward.oracles._perturbed import PerturbedModel
+from leeward.problems._exact import exact_for
 from leeward.problems._inner import dual_form, inner_risk, penalty_of
 from leeward.problems._remarks import remarks
 from leeward.problems._robust import Evaluation, Robust
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     Vector = NDArray[np.float64]
+    _Answers = tuple[Vector, Vector, Vector | None, Vector | None]
 
 __all__ = ["Sinkhorn", "SinkhornEvaluation"]
 
@@ -42,9 +44,9 @@ class SinkhornEvaluation(Evaluation):
 
     Attributes
     ----------
-    inner_eta : ndarray (n,)
-        Minimisers eta of the inner problems.
-    effective_draws : ndarray (n,)
+    inner_eta : ndarray (n,) or None
+        Minimisers eta of the inner problems; None where they are not sampled.
+    effective_draws : ndarray (n,) or None
         ``1 / sum_j q_ij^2``: from how many of its m points a sample's worst case is made. Near 1, the weights have
         collapsed on one point and the sampled problem says little.
 
@@ -56,8 +58,8 @@ class SinkhornEvaluation(Evaluation):
     (True, (3,))
     """
 
-    inner_eta: Vector
-    effective_draws: Vector
+    inner_eta: Vector | None
+    effective_draws: Vector | None
 
 
 class Sinkhorn(Robust):
@@ -103,6 +105,10 @@ class Sinkhorn(Robust):
     common : bool, default False
         Whether all algorithms use one set of draws, which makes P a deterministic sample average. Otherwise stochastic algorithms
         draw points anew at each step, while values, gradients and full-batch algorithms use the common draws.
+    exact : "auto", True or False, default "auto"
+        Whether values, gradients and certificates are those of the kernel itself, without draws (docs/maths/gaussian_smoothing.md): one
+        linear score under one Gaussian noise, "sqeuclidean" cost, KL, chi-square or smoothed CVaR, no bounds and no label noise.
+        "auto": where that applies and the draws are not common. Stochastic algorithms draw in any case.
     recentre : bool, optional
         Draw from the Gaussian tilted by ``exp(-c/eps)`` instead: of variance ``sigma^2 eps/(eps + 2 sigma^2)``, with the constant
         ``-(d/2) lam eps log(1 + 2 sigma^2/eps)``. The same Psi with far less noise; for KL with Gaussian reference,
@@ -114,6 +120,8 @@ class Sinkhorn(Robust):
     ----------
     inner : Risk
         The inner risk, of penalty ``lam eps``.
+    exact : bool
+        Whether values are those of the kernel itself.
     draws, lam, entropy, common, recentre, seed
         As given.
 
@@ -125,7 +133,8 @@ class Sinkhorn(Robust):
     Notes
     -----
     ``losses`` of the problem are the ``Psi_i``; one evaluation of a sample costs m losses. ``Psi`` on m points is at most ``Psi`` of the
-    kernel, on average. ``LBFGS``, ``SVRG``, ``SCSG``, ``SARAH`` and ``STORM`` know the common draws only.
+    kernel, on average. ``LBFGS`` minimises the exact P, or that of the common draws; ``SVRG``, ``SCSG``, ``SARAH`` and ``STORM``
+    that of the common draws.
 
     References
     ----------
@@ -159,6 +168,7 @@ class Sinkhorn(Robust):
         label_noise: float = 0.0,
         label_cost: float = 1.0,
         common: bool = False,
+        exact: bool | str = "auto",
         recentre: bool | None = None,
         seed: int = 0,
     ) -> None:
@@ -190,7 +200,9 @@ class Sinkhorn(Robust):
                 stacklevel=2,
             )
         self._settings = settings  # for copies
+        self._exact = exact_for(self, exact, self._reference, self._cost)
         self._perturbed = PerturbedModel(oracle, *self._made(self.seed, self.draws))
+        self._perturbed.answers = self._exact
         super().__init__(self._perturbed)
 
     def _recentred(self, asked: bool | None) -> bool:
@@ -218,6 +230,11 @@ class Sinkhorn(Robust):
             lam = 0.0  # the tilt has taken the cost in
         points = _core.PerturbedLinear(self.model._core, reference.native(), self._cost.native(), draws, seed)
         return _core.SinkhornOracle(points, self.inner._core if inner is None else inner, lam, constant), points
+
+    @property
+    def exact(self) -> bool:
+        """Whether values are those of the kernel itself, without draws."""
+        return self._exact is not None
 
     @property
     def linear(self) -> LinearModel:
@@ -258,13 +275,16 @@ class Sinkhorn(Robust):
         made = self._answers(w, threads)
         return self._put_together(w, made, threads) if np.isfinite(made[0]).all() else None
 
-    def _answers(self, w: Vector, threads: int | None) -> tuple[Vector, ...]:
+    def _answers(self, w: Vector, threads: int | None) -> _Answers:
+        """Psi, the mean gradient, and (of sampled inner problems) eta and effective draws."""
+        if self._exact is not None:
+            return *self._exact.evaluate(w, threads), None, None
         return self._perturbed.evaluate(w, self._base, threads)
 
     def _evaluated(self, w: Vector, threads: int | None) -> SinkhornEvaluation:
         return self._put_together(w, self._answers(w, threads), threads)
 
-    def _put_together(self, w: Vector, made: tuple[Vector, ...], threads: int | None) -> SinkhornEvaluation:
+    def _put_together(self, w: Vector, made: _Answers, threads: int | None) -> SinkhornEvaluation:
         values, gradient, eta, effective = made
         solution = self._risk.solve(values, sample_weight=self._base, threads=threads)
         if self.l2:
@@ -282,10 +302,12 @@ class Sinkhorn(Robust):
     repairs = True
 
     def repaired_gap(self, w: Vector, evaluation: Evaluation, threads: int | None) -> float | None:
-        """A certified gap of the sampled problem with an intercept; None where the coefficients alone are too far off."""
+        """A certified gap with an intercept; None where the coefficients alone are too far off."""
         coef = evaluation.gradient[: self.penalised]
         if not (self.convex and self.l2 > 0 and dot(coef, coef) / (2 * self.l2) <= _WORTH * abs(evaluation.value)):
             return None
+        if self._exact is not None:
+            return max(evaluation.value - self._exact.bound(w, threads), 0.0)
         q = self.worst_case(w)
         q *= 1.0 / self.size if self._base is None else self._base[:, None]
         return repaired_gap(self._perturbed, w, q.ravel(), self._perturbed._thread_count(threads))
@@ -316,6 +338,24 @@ class Sinkhorn(Robust):
         if draws != self.draws:
             raise ValueError(f"the problem has {self.draws} common draws a sample, got draws={draws}")
         return self._made(self.seed, draws, inner)[0], 0
+
+    def staged(self, *settings: Any, **others: Any) -> Any:
+        self._sampled("A finite-sum algorithm")
+        return super().staged(*settings, **others)
+
+    def storm(self, *settings: Any) -> Any:
+        self._sampled("STORM")
+        return super().storm(*settings)
+
+    def mlmc(self, n0: int, levels: int, seed: int) -> Any:
+        self._sampled("MLMC")
+        return super().mlmc(n0, levels, seed)
+
+    def _sampled(self, what: str) -> None:
+        if self.exact:
+            raise ValueError(
+                f"{what} needs common draws: Sinkhorn(..., common=True); LBFGS and NestedSGD take an exact problem"
+            )
 
     def growing_batch(self, n0: int, growth: float, seed: int) -> Any:
         """A growing batch becomes all samples on one set of draws in the end: for common draws."""

@@ -100,6 +100,7 @@ class SinkhornBall(Sinkhorn):
             label_noise=label_noise,
             label_cost=label_cost,
             common=True,
+            exact=False,
             recentre=False,
             seed=seed,
         )
@@ -143,10 +144,10 @@ class SinkhornBall(Sinkhorn):
         self._perturbed._points.losses(w, None, losses, self._perturbed._thread_count(threads))
         return losses.reshape(self.size, self.draws)
 
-    def _answers(self, w: Vector, threads: int | None) -> tuple[Vector, ...]:
+    def _answers(self, w: Vector, threads: int | None) -> tuple[Vector, Vector, Vector | None, Vector | None]:
         losses = self._point_losses(w, threads)
         if not np.isfinite(losses).all():
-            return np.full(self.size, np.inf), np.full(self.dim, np.nan), np.empty(0), np.empty(0)
+            return np.full(self.size, np.inf), np.full(self.dim, np.nan), None, None
         _, values, solution = self._ball.solve(losses, self._point_costs, threads)
         gradient = self._of_points(w, self._spread_weights(solution.weights), threads)
         return values, gradient, solution.eta, solution.effective_sample_size

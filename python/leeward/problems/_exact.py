@@ -1,0 +1,74 @@
+"""The exact Gaussian objective in the place of sampled inner problems: when it applies, and its answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from leeward._sums import dot
+from leeward.problems._gaussian import GaussianSmoothing
+from leeward.problems._inner import penalty_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from leeward.problems._sinkhorn import Sinkhorn
+    from leeward.problems._transport import Cost, Reference
+
+    Vector = NDArray[np.float64]
+
+__all__ = ["Exact", "exact_for"]
+
+
+class Exact:
+    """Answers of a :class:`leeward.oracles._perturbed.PerturbedModel`, without draws."""
+
+    def __init__(self, smoothing: GaussianSmoothing) -> None:
+        self.smoothing = smoothing
+
+    def evaluate(self, w: Vector, threads: int | None) -> tuple[Vector, Vector]:
+        """``Psi_i`` (n,) and ``sum_i p_i grad Psi_i`` (dim,)."""
+        _, gradient, values = self.smoothing.evaluate(w, threads=threads)
+        return values, gradient
+
+    def losses(self, w: Vector, threads: int | None) -> Vector:
+        return self.evaluate(w, threads)[0]
+
+    def gradient(self, w: Vector, weights: Vector, threads: int | None) -> Vector:
+        made = self.smoothing
+        tau, direction = made._spread(w)
+        _, slope, spread = made._solve(made.model.scores(w, threads=threads), tau, threads)
+        return made._gradient(weights * slope, dot(weights, spread), direction, threads)
+
+    def bound(self, w: Vector, threads: int | None) -> float:
+        """A lower bound of the problem's optimum."""
+        return self.smoothing.bound(w, threads=threads)
+
+
+def exact_for(problem: Sinkhorn, asked: Any, reference: Reference, cost: Cost) -> Exact | None:
+    """The exact objective, None where it is not wanted or (for "auto") does not apply."""
+    if not (asked == "auto" or isinstance(asked, bool)):
+        raise ValueError(f"exact must be 'auto', True or False, got {asked!r}")
+    divergence = problem.inner.divergence
+    fits = (
+        reference.kind == 0
+        and reference.scale.size == 1
+        and reference.bounds is None
+        and reference.label_noise == 0
+        and cost.kind == 0
+        and GaussianSmoothing.supported(problem.model, divergence)
+    )
+    if asked is True and not fits:
+        raise ValueError(
+            "exact=True needs one linear score a sample with a squared, Huber, absolute, quantile, logistic or hinge loss, KL, chi-square "
+            "or smoothed CVaR, one Gaussian noise for features, the cost 'sqeuclidean', no bounds and no label noise"
+        )
+    if asked is True and problem.common:
+        raise ValueError("exact=True takes no draws, and common=True asks for them: choose one")
+    if asked is False or not fits or problem.common:
+        return None
+    assert divergence is not None
+    share = penalty_of(problem.inner) / (problem.lam * problem.entropy)  # 2 for (t - 1)^2
+    k = cost.scale
+    noise = float(reference.scale[0])
+    return Exact(GaussianSmoothing(problem.model, divergence, problem.lam * k, share * problem.entropy / k, noise))
