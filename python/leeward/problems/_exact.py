@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from leeward._sums import dot
 from leeward.problems._gaussian import GaussianSmoothing
 from leeward.problems._inner import penalty_of
 
@@ -35,10 +34,7 @@ class Exact:
         return self.evaluate(w, threads)[0]
 
     def gradient(self, w: Vector, weights: Vector, threads: int | None) -> Vector:
-        made = self.smoothing
-        tau, direction = made._spread(w)
-        _, slope, spread = made._solve(made.model.scores(w, threads=threads), tau, threads)
-        return made._gradient(weights * slope, dot(weights, spread), direction, threads)
+        return self.smoothing.weighted(w, weights, threads=threads)
 
     def bound(self, w: Vector, threads: int | None) -> float:
         """A lower bound of the problem's optimum."""
@@ -71,4 +67,9 @@ def exact_for(problem: Sinkhorn, asked: Any, reference: Reference, cost: Cost) -
     share = penalty_of(problem.inner) / (problem.lam * problem.entropy)  # 2 for (t - 1)^2
     k = cost.scale
     noise = float(reference.scale[0])
-    return Exact(GaussianSmoothing(problem.model, divergence, problem.lam * k, share * problem.entropy / k, noise))
+    try:
+        return Exact(GaussianSmoothing(problem.model, divergence, problem.lam * k, share * problem.entropy / k, noise))
+    except ValueError:  # a noise far too large for the entropy
+        if asked is True:
+            raise
+        return None
