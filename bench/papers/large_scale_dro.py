@@ -8,10 +8,10 @@ A linear softmax model on features of a network: 60600 digits, 600 of them typed
 10, 50, 500, 5000 and all samples, plain steps on multi-level estimates, polynomial-decay averages of the iterates. The optimum comes
 from L-BFGS with a certified gap.
 
-The work of a method is the passes over the data (samples evaluated over n) that it takes to an objective within 2 % of the
-optimum. Each gets the constant step that makes this least, found in the same way (decades from 1 down to 1e-5 while they get better, then
-half and double of the best two, then the last iterate in place of the average), the full batch too. Runs of the search end
-within 2 %, or when they have worked more than the best before them; the chosen step then runs with several seeds.
+The work of a method is the passes over the data (samples evaluated over n) that it takes to an objective within 2 % of the optimum. Each
+gets the constant step that makes this least, found in the same way (decades from 1 down to 1e-5 while they get better, then half and double
+of the best two, then the last iterate in place of the average), the full batch too. Runs of the search end within 2 %, when they have
+worked more than the best before them, or when they no longer come nearer; the chosen step then runs with several seeds.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ DIGITS = Setting(
         "chi-square penalty 0.05": lw.ChiSquare(penalty=0.05),
     },
     (9, 16),
-    passes=15.0,
-    limit=30.0,
-    full_limit=3000.0,
+    passes=60.0,
+    limit=300.0,
+    full_limit=10_000.0,
 )
 IMAGENET = Setting(
     "imagenet",
@@ -73,8 +73,8 @@ IMAGENET = Setting(
         "chi-square penalty 0.4": lw.ChiSquare(penalty=0.4),
     },
     (27, 36),
-    passes=10.0,
-    limit=20.0,
+    passes=15.0,
+    limit=30.0,
     full_limit=1000.0,
 )
 
@@ -114,11 +114,17 @@ class Run:
 
 
 def run(goal: Goal, algorithm: lw.Algorithm, seed: int, limit: float, every: int, stop: bool) -> Run:
-    """One run on one thread; with ``stop`` it ends at the target, and in any case once its objective is twice that of the start."""
+    """One run on one thread. With ``stop`` it ends at the target, or when in the second half of its passes its distance to the target has
+    not fallen by a tenth; in any case once its objective is twice that of the start."""
     start = goal.problem.value(np.zeros(goal.problem.dim))
 
     def over(state: lw.State) -> bool:
-        return (stop and state.objective <= goal.target) or not state.objective <= 2.0 * start
+        if not state.objective <= 2.0 * start:
+            return True
+        above = np.array(state.trace.objective) - goal.target
+        half = len(above) // 2
+        stuck = half >= 10 and above[half:].min() > 0.9 * above[:half].min()
+        return stop and bool(state.objective <= goal.target or stuck)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a step that is too large ends its run with a warning
@@ -155,15 +161,15 @@ def methods(setting: Setting, size: int, risk: lw.Risk) -> list[Method]:
     found = []
     for n in setting.batches:
         algorithm = lw.Nesterov(lw.Minibatch(n), step=1.0, form="momentum")
-        found.append(Method(f"batch {n}", algorithm, max(1, size // (4 * n)), setting.limit))
+        found.append(Method(f"batch {n}", algorithm, max(1, size // (2 * n)), setting.limit))
     if getattr(risk, "radius", None) is None:
         for n0 in (5, 25):
             levels = lw.MLMC(n0, 50_000)
             plain = lw.SGD(levels, step=1.0)
-            every = max(1, size // (4 * n0 * (1 + levels.levels)))
+            every = max(1, size // (2 * n0 * (1 + levels.levels)))
             found.append(Method(f"MLMC {n0} to {n0 << levels.levels}", plain, every, setting.limit))
     whole = lw.Nesterov(lw.Minibatch(size, replace=False), step=1.0, form="momentum")
-    return [*found, Method("full batch", whole, 2, setting.full_limit)]
+    return [*found, Method("full batch", whole, 5, setting.full_limit)]
 
 
 @dataclass
@@ -244,7 +250,7 @@ def table(name: str, goal: Goal, found: dict[str, Outcome]) -> str:
     ]
     for method, o in found.items():
         passes = [r.passes for r in o.runs]
-        lowest = np.mean([min(r.trace.objective) for r in o.runs]) / goal.optimum - 1.0
+        lowest = np.mean([np.nanmin(r.trace.objective) for r in o.runs]) / goal.optimum - 1.0
         lines.append(
             f"{method:<20}{o.algorithm.step:>9.3g}{'average' if o.algorithm.average else 'last':>9}{o.work:>16.4g}"
             f"{f'[{min(passes):.4g}, {max(passes):.4g}]':>20}{o.seconds:>9.2f}{lowest:>33.2%}"
@@ -252,18 +258,20 @@ def table(name: str, goal: Goal, found: dict[str, Outcome]) -> str:
     return "\n".join(lines)
 
 
-def ratio(name: str, found: dict[str, Outcome], paper: tuple[int, int]) -> tuple[str, float]:
+def ratio(name: str, found: dict[str, Outcome], paper: tuple[int, int]) -> str:
     """The work of the full batch over that of the best batch, and over each of the others that got there."""
     small = {k: o for k, o in found.items() if k.startswith("batch") and o.work < math.inf}
     full = found["full batch"]
+    if not small or math.isinf(full.work):
+        which = "no batch" if not small else "the full batch never"
+        return f"{name:<26}{'-':>10} {which} came within 2 % in its limit"
     best = min(small, key=lambda k: small[k].work)
     value = full.work / small[best].work
     each = ", ".join(f"{k.split()[1]}: {full.work / o.work:.1f}" for k, o in small.items())
-    bound = "" if full.work < math.inf else " (never within its limit)"
     return (
-        f"{name:<26}{value:>10.1f}{bound} by {best:<12}{f'{paper[0]} to {paper[1]}':>12}   {each};"
+        f"{name:<26}{value:>10.1f} by {best:<12}{f'{paper[0]} to {paper[1]}':>12}   {each};"
         f" in seconds {full.seconds / small[best].seconds:.1f}"
-    ), value
+    )
 
 
 def draw(results: dict[str, tuple[Goal, dict[str, Outcome]]], out: Path, title: str) -> None:
@@ -273,9 +281,9 @@ def draw(results: dict[str, tuple[Goal, dict[str, Outcome]]], out: Path, title: 
     from leeward.plot import COLOURS
 
     figure, axes = pyplot.subplots(
-        1, len(results), figsize=(5.2 * len(results), 4.2), sharey=True, layout="constrained"
+        1, len(results), figsize=(5.2 * len(results), 4.2), sharey=True, layout="constrained", squeeze=False
     )
-    for ax, (name, (goal, found)) in zip(axes, results.items(), strict=True):
+    for ax, (name, (goal, found)) in zip(axes[0], results.items(), strict=True):
         for colour, (method, o) in zip(COLOURS, found.items(), strict=False):
             end = min(float(r.trace.passes[-1]) for r in o.runs)
             grid = np.geomspace(0.2, end, 120)
@@ -290,7 +298,7 @@ def draw(results: dict[str, tuple[Goal, dict[str, Outcome]]], out: Path, title: 
         ax.set_title(f"{title}, {name}")
         ax.set_xlabel("passes over the data")
         ax.legend(frameon=False, fontsize="small")
-    axes[0].set_ylabel("training objective / optimum - 1")
+    axes[0, 0].set_ylabel("training objective / optimum - 1")
     figure.savefig(out, dpi=150)
     pyplot.close(figure)
 
@@ -298,7 +306,7 @@ def draw(results: dict[str, tuple[Goal, dict[str, Outcome]]], out: Path, title: 
 def quick(setting: Setting) -> Setting:
     """The smooth objectives only: a certified optimum of CVaR alone takes half a minute."""
     risks = {name: risk for name, risk in setting.risks.items() if risk.smooth}
-    return replace(setting, risks=risks, batches=(50, 500), seeds=SEEDS[:2], passes=8.0)
+    return replace(setting, risks=risks, batches=(50, 500), seeds=SEEDS[:2])
 
 
 def main() -> int:
@@ -329,7 +337,7 @@ def main() -> int:
             print(table(name, goal, found), flush=True)
     print("\nwork of the full batch over that of the best batch, to within 2 % of the optimum")
     print(f"{'objective':<26}{'measured':>10}{'':<16}{'the paper':>12}   over each batch")
-    print("\n".join(line for line, _ in ratios))
+    print("\n".join(ratios))
     print(f"{time.perf_counter() - began:.0f} seconds")
     if options.out is not None:
         draw(results, options.out, setting.name)
