@@ -1,6 +1,6 @@
 """Section 7 of Levy, Carmon, Duchi and Sidford (2020): robust objectives by mini-batches, multi-level estimates and the full batch.
 
-    python bench/papers/large_scale_dro.py --data digits --out digits.png        minutes on two cores; --data imagenet: longer
+    python bench/papers/large_scale_dro.py --data digits --out digits.png        hours on two cores, as --data imagenet
     python bench/papers/large_scale_dro.py --quick                               a cut of the digits
 
 A linear softmax model on features of a network: 60600 digits, 600 of them typed (l2 = 1e-2), or 40000 images of 200 classes
