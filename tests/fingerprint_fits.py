@@ -70,6 +70,17 @@ def fits() -> Iterator[tuple[str, lw.Robust, lw.Algorithm, float]]:
             yield f"{name}, {risk!r}, LBFGS", lw.Robust(model, risk), lw.LBFGS(), 12.0
             for algorithm in STOCHASTIC if name in (CHOSEN, "softmax float32") else STOCHASTIC[:1]:
                 yield f"{name}, {risk!r}, {type(algorithm).__name__}", lw.Robust(model, risk), algorithm, 2.0
+    for name, model in models(3_000, 12):
+        if name in ("logistic float64", "logistic csr", "softmax float32"):
+            for divergence, cost in (("kl", "sqeuclidean"), ("chi2", "l1")):
+                problem = lw.Sinkhorn(model, divergence, cost=cost, exact=False)
+                common = lw.Sinkhorn(model, divergence, cost=cost, exact=False, common=True)
+                for inner in ("exact", "sgd"):
+                    yield f"{name}, Sinkhorn {divergence}, {inner}", problem, lw.NestedSGD(300, inner=inner), 2.0
+                yield f"{name}, Sinkhorn {divergence}, LBFGS", common, lw.LBFGS(), 6.0
+    for divergence in ("kl", "chi2"):
+        exact = lw.Sinkhorn(next(models(3_000, 12))[1], divergence)
+        yield f"logistic float64, Sinkhorn {divergence}, kernel itself", exact, lw.LBFGS(), 6.0
 
 
 def main() -> int:

@@ -167,6 +167,13 @@ def test_box_of_the_wrong_length_is_refused_by_minimize() -> None:
         lw.minimize(model, domain=lw.Box([0.0, 0.0], 1.0))
 
 
+def test_projections_take_entries_at_the_ends_of_the_doubles() -> None:
+    v = np.array([1e308, -1e308, 0.0, 1e308, -1e308])
+    np.testing.assert_array_equal(lw.Simplex(2.0).project(v), [1.0, 0.0, 0.0, 1.0, 0.0])
+    np.testing.assert_array_equal(lw.L1Ball(2.0).project(v * [1, 0, 0, 1, 0]), [1.0, 0.0, 0.0, 1.0, 0.0])
+    np.testing.assert_array_equal(lw.L1Ball(1.0).project(np.append(0.0, v[1:2])), [0.0, -1.0])
+
+
 def test_the_simplex_projection_is_the_quadratic_program() -> None:
     v = np.array([0.9, 0.4, -0.2, 0.6])
     solved = scipy_minimize(

@@ -291,6 +291,7 @@ def main() -> int:
     parser.add_argument("--data", choices=tuple(SETS), nargs="+", default=list(SETS))
     parser.add_argument("--quick", action="store_true", help="3 resamples")
     parser.add_argument("--seeds", type=int, help="number of resamples, 10 by default")
+    parser.add_argument("--first", type=int, default=0, help="seed of the first resample")
     parser.add_argument("--out", type=Path, help="where to write the figure, a PNG")
     parser.add_argument("--threads", type=int, default=2, help="resamples at a time")
     options = parser.parse_args()
@@ -301,7 +302,9 @@ def main() -> int:
     for name in options.data:
         began, data = time.perf_counter(), SETS[name]()
         with ThreadPoolExecutor(max(1, options.threads)) as pool:
-            runs = list(pool.map(lambda seed, data=data: resample(data, seed), range(count)))
+            runs = list(
+                pool.map(lambda seed, data=data: resample(data, seed), range(options.first, options.first + count))
+            )
         results.append((data, runs))
         print(table(data, runs))
         better = beaten(runs)

@@ -195,6 +195,7 @@ class L1Ball(_Scalar):
     def __post_init__(self) -> None:
         _positive("radius", self.radius)
 
+    @np.errstate(over="ignore")
     def prox(self, v: Vector, step: float = 1.0) -> Vector:
         size = np.abs(v)
         if size.sum() <= self.radius:
@@ -330,6 +331,7 @@ class ElasticNet(_Scalar):
         return self.l1, self.l2
 
 
+@np.errstate(over="ignore")  # entries that far below the largest are 0 in the answer
 def simplex_point(v: Vector, total: float) -> Vector:
     """Projection onto ``{w >= 0, sum w = total}``: ``max(v - tau, 0)`` with tau found from the sorted entries."""
     shifted = v - v.max()  # so that large entries do not cost digits of the sum
