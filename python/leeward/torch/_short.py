@@ -1,0 +1,96 @@
+"""The short way of eager calls: one autograd function around the solve.
+
+The dispatch of an operator written in Python costs more than the solve of a mini-batch; the answers are the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+import leeward as lw
+from leeward.torch._families import remember
+from leeward.torch._operator import product, transformed
+from leeward.torch._rows import solve_rows
+
+__all__ = ["Answer", "evaluate"]
+
+
+class _Weights(torch.autograd.Function):
+    """Weights as a function of the losses, made when a backward pass is itself to be differentiated."""
+
+    @staticmethod
+    def forward(ctx: Any, losses: Any, base: Any, weights: Any, dual: Any, risk: Any) -> Any:
+        ctx.save_for_backward(losses)
+        ctx.rest = base, weights, dual, risk
+        return weights.clone()
+
+    @staticmethod
+    def backward(ctx: Any, vector: Any) -> Any:
+        (losses,) = ctx.saved_tensors
+        base, weights, dual, risk = ctx.rest
+        return product(losses, base, weights, dual, vector, remember(risk)), None, None, None, None
+
+
+class _Short(torch.autograd.Function):
+    """The value, with the weights found kept for the backward pass and for the layer."""
+
+    @staticmethod
+    def forward(ctx: Any, losses: Any, base: Any, risk: Any, engine: str, answer: Any) -> Any:
+        value = answer.find(losses.detach(), base, risk, engine)
+        ctx.answer, ctx.rest = answer, (base, risk)
+        ctx.save_for_backward(losses)
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, by_value: Any) -> Any:
+        weights = ctx.answer.weights
+        if torch.is_grad_enabled():
+            (losses,) = ctx.saved_tensors
+            base, risk = ctx.rest
+            weights = _Weights.apply(losses, base, weights, ctx.answer.dual, risk)
+        if weights.dim() > 1:
+            by_value = by_value.unsqueeze(-1)
+        return weights * by_value, None, None, None, None
+
+
+class Answer:
+    """What a solve found; the numbers of the dual are made into a tensor when asked for."""
+
+    __slots__ = ("_dual", "weights")
+
+    def find(self, losses: Any, base: Any, risk: lw.Risk, engine: str) -> Any:
+        """Solve, keep the weights and return the value."""
+        if base is None and losses.is_cpu and engine == "auto" and losses.dim() == 1:
+            try:
+                s = risk.solve(losses.numpy())
+            except ValueError:
+                pass
+            else:
+                self.weights = torch.from_numpy(s.weights)
+                self._dual = s
+                return torch.scalar_tensor(s.value, dtype=losses.dtype)
+        value, self.weights, self._dual = solve_rows(losses, base, risk, engine)
+        return value
+
+    @property
+    def dual(self) -> Any:
+        """Eta and multiplier, ``(..., 2)``."""
+        if not isinstance(self._dual, torch.Tensor):
+            self._dual = torch.tensor((self._dual.eta, self._dual.multiplier), dtype=self.weights.dtype)
+        return self._dual
+
+
+def evaluate(losses: Any, base: Any | None, risk: lw.Risk, engine: str, name: str) -> tuple[Any, Any]:
+    """Return the value, which autograd can differentiate twice, and what was found: an `Answer` or (weights, dual)."""
+    if (
+        type(losses) in (torch.Tensor, torch.nn.Parameter)
+        and not torch.compiler.is_compiling()
+        and not torch._C._are_functorch_transforms_active()
+        and not torch._C._len_torch_dispatch_stack()
+    ):
+        answer = Answer()
+        return _Short.apply(losses, base, risk, engine, answer), answer
+    value, weights, dual = transformed(losses, base, name, engine)
+    return value, (weights.detach(), dual.detach())

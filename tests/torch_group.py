@@ -1,0 +1,105 @@
+"""A process of the tests of `RobustLoss(process_group=)`: `python torch_group.py RANK WORLD FILE`; rank 0 prints what failed."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+from datetime import timedelta
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+
+import leeward as lw
+from leeward.torch import RobustLoss
+from reference.torch_risks import BY_SUMS, batch
+
+TIMEOUT = 10  # seconds
+
+
+def parts(n: int, world: int, rng: np.random.Generator) -> list[slice]:
+    """Return a random split of n samples, some parts empty."""
+    cuts = np.sort(rng.integers(0, n + 1, size=world - 1))
+    cuts = [0, *cuts.tolist(), n]
+    return [slice(a, b) for a, b in itertools.pairwise(cuts)]
+
+
+def equals_one_process(rank: int, world: int) -> None:
+    rng = np.random.default_rng(0)
+    for risk in BY_SUMS if world == 2 else BY_SUMS[2::7]:
+        if isinstance(risk, lw.Spectral) and risk.kind != "superquantile":
+            continue
+        for shape, weighted in (((37,), False), ((2, 37), True), ((2,), False)):
+            losses, base = batch(*shape, seed=int(rng.integers(100))), rng.random(shape)
+            mine = parts(shape[-1], world, rng)[rank]
+            part = torch.from_numpy(losses[..., mine]).requires_grad_()
+            layer = RobustLoss(risk, "none", process_group=True, averaged=False)
+            value = layer(part, sample_weight=torch.from_numpy(base[..., mine]) if weighted else None)
+            value.sum().backward()
+            whole = RobustLoss(risk, "none")
+            expected = whole(torch.from_numpy(losses), sample_weight=torch.from_numpy(base) if weighted else None)
+            np.testing.assert_allclose(value.detach().numpy(), expected.numpy(), rtol=0, atol=1e-9, err_msg=repr(risk))
+            np.testing.assert_allclose(
+                part.grad.numpy(), whole.weights.numpy()[..., mine], rtol=0, atol=1e-8, err_msg=repr(risk)
+            )
+            np.testing.assert_allclose(layer.weights.numpy(), part.grad.numpy(), atol=1e-15)
+
+
+def trains_as_one_process_under_ddp(rank: int, world: int) -> None:
+    x, y = torch.from_numpy(batch(40, 3)), torch.from_numpy(batch(40, seed=1))
+
+    def trained(group: bool, rows: slice) -> torch.Tensor:
+        torch.manual_seed(0)
+        net = torch.nn.Linear(3, 1).double()
+        model = torch.nn.parallel.DistributedDataParallel(net) if group else net
+        layer = RobustLoss(lw.ChiSquare(radius=1.0), process_group=True if group else None)
+        optimiser = torch.optim.SGD(net.parameters(), lr=0.1)
+        for _ in range(5):
+            optimiser.zero_grad()
+            layer((model(x[rows]).squeeze(1) - y[rows]) ** 2).backward()
+            optimiser.step()
+        return torch.nn.utils.parameters_to_vector(net.parameters()).detach()
+
+    bounds = [0, 4, 15, 16, 40] if world == 4 else [0, 31, 40]
+    torch.testing.assert_close(trained(True, slice(bounds[rank], bounds[rank + 1])), trained(False, slice(0, 40)))
+
+
+def answers_what_is_wrong(rank: int, world: int) -> None:
+    layer = RobustLoss(lw.CVaR(0.3), process_group=True)
+    assert layer(torch.tensor([1.0, np.nan] if rank == 0 else [2.0])).isnan()
+    with pytest.raises(ValueError, match="every process"):
+        layer(torch.empty(0))
+    with pytest.raises(ValueError, match="in order"):
+        RobustLoss(lw.Spectral.extremile(2.0), process_group=True)
+    losses = torch.ones(3, requires_grad=True)
+    (first,) = torch.autograd.grad(layer(losses), losses, create_graph=True)
+    with pytest.raises(RuntimeError, match="no second derivative"):
+        first.sum().backward()
+
+
+def a_killed_process_is_noticed(rank: int, world: int) -> None:
+    layer = RobustLoss(lw.CVaR(0.3), process_group=True)
+    if rank == world - 1:
+        sys.stdout.flush()
+        os._exit(0)
+    with pytest.raises(RuntimeError):
+        layer(torch.ones(3))
+
+
+if __name__ == "__main__":
+    rank, world, store = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+    torch.set_num_threads(1)
+    dist.init_process_group(
+        "gloo", init_method=f"file://{store}", rank=rank, world_size=world, timeout=timedelta(seconds=TIMEOUT)
+    )
+    for check in (
+        equals_one_process,
+        trains_as_one_process_under_ddp,
+        answers_what_is_wrong,
+        a_killed_process_is_noticed,
+    ):
+        check(rank, world)
+        print(f"{check.__name__} passed", flush=True)
+    os._exit(0)  # the group cannot be closed in order: one of its processes is gone
