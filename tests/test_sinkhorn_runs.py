@@ -176,6 +176,8 @@ def test_errors_of_kind_and_of_use() -> None:
         ({"draws": 0}, "draws must be at least 1, got 0"),
         ({"inner_step": 1.0}, "inner_step is for inner='sgd', got inner='exact'"),
         ({"inner": "sgd", "inner_step": 0.0}, "inner_step must be positive and finite, got 0.0"),
+        ({"inner_start": 1.0}, "inner_start is for inner='sgd', got inner='exact'"),
+        ({"inner": "sgd", "inner_start": float("inf")}, "inner_start must be finite, got inf"),
         ({"inner_steps": 0}, "inner_steps must be at least 1, got 0"),
         ({"output": "best"}, "output must be 'average', 'last' or 'random', got 'best'"),
         ({"decay": "never"}, "decay must be"),

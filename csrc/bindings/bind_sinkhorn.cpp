@@ -95,16 +95,17 @@ py::array_t<double> of_points(const SinkhornOracle& oracle, const Doubles& w, co
   return out;
 }
 
-// form: (kind, parameter); inner: (lam eps, steps, step).
+// form: (kind, parameter); inner: (lam eps, steps, step, first eta or NaN).
 std::shared_ptr<SinkhornBatch> make_sinkhorn_batch(std::shared_ptr<SinkhornOracle> oracle, const std::optional<Doubles>& base,
                                           const std::tuple<int, double>& form, std::int64_t n,
-                                          const std::tuple<double, std::int64_t, double>& inner, bool fresh, std::uint64_t seed) {
+                                          const std::tuple<double, std::int64_t, double, double>& inner, bool fresh, std::uint64_t seed) {
   Population population(oracle->size(), base ? input(*base, oracle->size(), "base") : nullptr, nullptr);
   const SinkhornBatchSettings settings{.form = {.kind = static_cast<DualKind>(std::get<0>(form)), .parameter = std::get<1>(form)},
                                        .reach = std::get<0>(inner),
                                        .n = n,
                                        .inner_steps = std::get<1>(inner),
                                        .inner_step = std::get<2>(inner),
+                                       .start = std::get<3>(inner),
                                        .fresh = fresh,
                                        .seed = seed};
   return std::make_shared<SinkhornBatch>(std::move(oracle), std::move(population), settings);
@@ -139,7 +140,7 @@ void bind_sinkhorn(py::module_& m) {
       .def_property_readonly(
           "eta",
           [](SinkhornBatch& e) { return py::array_t<double>(static_cast<py::ssize_t>(e.state().size()), e.state().data()); },
-          "Each sample's eta, NaN for those never drawn.");
+          "Each sample's eta; for those never drawn the first eta.");
 
   m.def(
       "make_bisection",

@@ -22,7 +22,7 @@ SinkhornBatch::SinkhornBatch(std::shared_ptr<const SinkhornOracle> oracle, Popul
   points_.resize(points);
   shifted_.resize(points);
   weights_.resize(points);
-  state_.assign(static_cast<std::size_t>(oracle_->size()), std::numeric_limits<double>::quiet_NaN());  // NaN: not seen yet
+  state_.assign(static_cast<std::size_t>(oracle_->size()), settings_.start);
 }
 
 double SinkhornBatch::improve(const double* shifted, double eta, double* room) const {
@@ -35,9 +35,9 @@ double SinkhornBatch::improve(const double* shifted, double eta, double* room) c
       best = eta;
       least = std::fabs(v);
     }
-    // Where exponentials overflow a step would leave the range: up to the largest loss instead, where no r is above (f*)'(0) = 1.
+    // Where exponentials overflow a step up would leave the range: to the largest loss instead, where no r is above (f*)'(0) = 1.
     const double next = eta - settings_.inner_step * v;
-    eta = std::isfinite(next) && next <= top + settings_.reach ? next : top;
+    eta = std::isfinite(next) && next <= std::max(eta, top + settings_.reach) ? next : top;
   }
   return best;
 }

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from leeward._arrays import count
+from leeward._arrays import count, number
 from leeward.algorithms._stochastic import Settings, check_step, check_update, descend
 from leeward.algorithms.base import Stochastic
 from leeward.algorithms.estimators import Estimator, Minibatch
@@ -53,6 +54,9 @@ class NestedSGD(Stochastic):
         The polynomial-decay average of the iterates, the last one, or one drawn with equal chance (as the theorems have it).
     decay : "auto", "constant" or "sqrt", default "auto"
         As for :class:`SGD`.
+    inner_start : float, optional
+        eta at a sample's first visit, for ``"sgd"``; by default the mean of its shifted losses ``l - lam c``. A step up
+        to more than ``lam eps`` above the largest of them ends at the largest instead, since the solution is not above it.
 
     Notes
     -----
@@ -85,6 +89,7 @@ class NestedSGD(Stochastic):
     update: Update | None = None
     output: str = "average"
     decay: str = "auto"
+    inner_start: float | None = None
 
     def __post_init__(self) -> None:
         count(self.batch, "batch", 1)
@@ -97,6 +102,11 @@ class NestedSGD(Stochastic):
             positive(self.inner_step, "inner_step")
             if self.inner != "sgd":
                 raise ValueError(f"inner_step is for inner='sgd', got inner={self.inner!r}")
+        if self.inner_start is not None:
+            if not math.isfinite(number(self.inner_start, "inner_start")):
+                raise ValueError(f"inner_start must be finite, got {self.inner_start!r}")
+            if self.inner != "sgd":
+                raise ValueError(f"inner_start is for inner='sgd', got inner={self.inner!r}")
         check_step(Minibatch(1), self.step, 0.0, True)
         check_update(self.update)
         if self.output not in _OUTPUTS:
@@ -124,7 +134,7 @@ class NestedSGD(Stochastic):
         descend(context, Settings(update, self._estimator(), self.step, average, decay == "sqrt", output))
 
     def _estimator(self) -> _Nested:
-        return _Nested(int(self.batch), self.draws, self.inner, int(self.inner_steps), self.inner_step)
+        return _Nested(int(self.batch), self.draws, self.inner, int(self.inner_steps), self.inner_step, self.inner_start)
 
 
 @dataclass(frozen=True)
@@ -136,12 +146,14 @@ class _Nested(Estimator):
     inner: str
     inner_steps: int
     inner_step: float | None
+    inner_start: float | None
 
     def start(self, problem: Robust, seed: int) -> Any:
         assert isinstance(problem, Sinkhorn)
         draws = problem.draws if self.draws is None else int(self.draws)
         if self.inner == "sgd":
-            return problem.inexact(self.batch, seed, draws, self.inner_steps, self.inner_step)
+            inner = (self.inner_steps, self.inner_step, self.inner_start)
+            return problem.inexact(self.batch, seed, draws, *inner)
         return problem.nested(self.batch, True, seed, draws, bisection=self.inner == "bisection")
 
     def cost(self, problem: Robust) -> float:

@@ -5,6 +5,7 @@ P(w) = E_i Psi_i(w) + (l2/2) |w_pen|^2,   Psi_i(w) = min_eta E_xi[lam eps f*((l(
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -322,14 +323,15 @@ class Sinkhorn(Robust):
         core, shift = self._drawn(seed, draws, inner)
         return _core.Minibatch(core, self._risk._core, self._base, None, n, replace, seed, shift)
 
-    def inexact(self, n: int, seed: int, draws: int, steps: int, step: float | None) -> Any:
+    def inexact(self, n: int, seed: int, draws: int, steps: int, step: float | None, start: float | None) -> Any:
         """The native estimator with inner gradient steps (csrc/include/leeward/estimator/sinkhorn_batch.hpp)."""
         core, shift = self._drawn(seed, draws, None)
         form, reach = dual_form(self.inner), penalty_of(self.inner)
         if step is None:
             steepest = 0.25 / self.inner.alpha if isinstance(self.inner, SmoothedCVaR) else 1.0
             step = reach / max(1.0, steepest)
-        return _core.SinkhornBatch(core, self._base, form, n, (reach, steps, step), shift > 0, seed)
+        inner = (reach, steps, step, math.nan if start is None else start)
+        return _core.SinkhornBatch(core, self._base, form, n, inner, shift > 0, seed)
 
     def _drawn(self, seed: int, draws: int, inner: Any) -> tuple[Any, int]:
         """The core's oracle for the draws of a run, and how far numbers of fresh draws are apart; 0 for common draws."""

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -24,6 +25,7 @@ struct SinkhornBatchSettings {
   std::int64_t n = 64;
   std::int64_t inner_steps = 8;
   double inner_step = 0.1;  // a step of eta
+  double start = std::numeric_limits<double>::quiet_NaN();  // eta at a sample's first visit; NaN: the mean of its shifted losses
   bool fresh = true;        // other points at each step
   std::uint64_t seed = 0;
 };
