@@ -72,6 +72,23 @@ def test_lbfgs_is_the_default_and_certifies_the_expectation(divergence: Any, int
     assert problem.value(w) - result.fun <= gap * (1 + 1e-9) + 1e-12
 
 
+@pytest.mark.parametrize("loss", ["hinge", "absolute", lw.losses.Quantile(0.8)], ids=str)
+@pytest.mark.parametrize("divergence", ["kl", "chi2"])
+def test_losses_with_a_kink_are_smooth_under_the_noise_and_solved_to_a_certificate(divergence: str, loss: Any) -> None:
+    """Features of any scale, from w = 0, where the objective itself has a kink."""
+    scales = np.array([1.0, 100.0, 0.01, 10.0])
+    y = SIGNS if loss == "hinge" else X @ [1.0, -1.0, 0.5, 0.0] + RNG.standard_t(3, size=N)
+    problem = lw.Sinkhorn(lw.LinearModel(X * scales, y, loss, l2=0.05), divergence, noise=0.01, lam=2.0, entropy=0.5)
+    assert problem.smooth
+    assert not lw.Sinkhorn(problem.model, divergence, exact=False).smooth
+    result = lw.minimize(problem)
+    assert type(result.algorithm).__name__ == "LBFGS"
+    assert result.success
+    assert result.gap is not None
+    assert result.gap <= 1e-6 * abs(result.fun)
+    assert result.passes < 100
+
+
 def test_stochastic_runs_draw_and_are_judged_exactly() -> None:
     problem = lw.Sinkhorn(model(), "kl", noise=0.3)
     best = lw.minimize(problem).fun
@@ -80,7 +97,7 @@ def test_stochastic_runs_draw_and_are_judged_exactly() -> None:
     assert result.fun == pytest.approx(problem.value(result.x), rel=1e-12)
     for other in (
         lw.minimize(problem, domain=lw.L2Ball(0.2), max_passes=20),
-        lw.minimize(lw.Sinkhorn(model("hinge")), max_passes=9),
+        lw.minimize(lw.Sinkhorn(model("hinge"), exact=False), max_passes=9),
     ):
         assert type(other.algorithm).__name__ == "NestedSGD"
 

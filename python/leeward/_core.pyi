@@ -344,12 +344,12 @@ class SinkhornOracle(Oracle):
     def weights(self, w: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], index: typing.Annotated[numpy.typing.ArrayLike, numpy.int64] | None, threads: typing.SupportsInt | typing.SupportsIndex = 0) -> numpy.typing.NDArray[numpy.float64]:
         ...
 class SinkhornBatch(Estimator):
-    def __init__(self, oracle: SinkhornOracle, base: typing.Annotated[numpy.typing.ArrayLike, numpy.float64] | None, form: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex], n: typing.SupportsInt | typing.SupportsIndex, inner: tuple[typing.SupportsFloat | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex], fresh: bool, seed: typing.SupportsInt | typing.SupportsIndex) -> None:
+    def __init__(self, oracle: SinkhornOracle, base: typing.Annotated[numpy.typing.ArrayLike, numpy.float64] | None, form: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex], n: typing.SupportsInt | typing.SupportsIndex, inner: tuple[typing.SupportsFloat | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex], fresh: bool, seed: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
     @property
     def eta(self) -> numpy.typing.NDArray[numpy.float64]:
         """
-        Each sample's eta, NaN for those never drawn.
+        Each sample's eta; for those never drawn the first eta.
         """
     @property
     def size(self) -> int:

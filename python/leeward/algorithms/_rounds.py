@@ -326,6 +326,8 @@ class Rounds:
             return problem, model, self._evaluation(w)
         bare = Robust(model)
         evaluation = bare.evaluate(w, threads=self._plan.threads)
+        if not model.smooth:  # a loss with a kink, which the points' spread smooths: curved on the scale of the losses
+            model = model.smoothed(max(2.0 * evaluation.value, 1e-300))
         curvatures = model.curvatures(w, threads=self._plan.threads)
         mean = float(np.sum(evaluation.weights * (curvatures if curvatures.ndim == 1 else curvatures.mean(axis=1))))
         twin = copy.copy(model)

@@ -134,7 +134,9 @@ class NestedSGD(Stochastic):
         descend(context, Settings(update, self._estimator(), self.step, average, decay == "sqrt", output))
 
     def _estimator(self) -> _Nested:
-        return _Nested(int(self.batch), self.draws, self.inner, int(self.inner_steps), self.inner_step, self.inner_start)
+        return _Nested(
+            int(self.batch), self.draws, self.inner, int(self.inner_steps), self.inner_step, self.inner_start
+        )
 
 
 @dataclass(frozen=True)

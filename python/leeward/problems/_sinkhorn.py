@@ -204,6 +204,8 @@ class Sinkhorn(Robust):
         self._exact = exact_for(self, exact, self._reference, self._cost)
         self._perturbed = PerturbedModel(oracle, *self._made(self.seed, self.draws))
         self._perturbed.answers = self._exact
+        if self.exact:
+            self._perturbed.smooth = True  # the noise has smoothed the loss
         super().__init__(self._perturbed)
 
     def _recentred(self, asked: bool | None) -> bool:
