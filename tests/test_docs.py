@@ -61,6 +61,9 @@ SHOWN_BY_OTHERS = [
     "Tuning",
     "RobustPath",
     "OracleReport",
+    "CompositionEvaluation",
+    "Level",
+    "LevelReport",
     "main",
 ]
 

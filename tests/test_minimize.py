@@ -78,7 +78,7 @@ def test_wrong_arguments_are_refused_before_anything_runs(
 
 
 def test_something_else_than_a_problem_is_refused() -> None:
-    with pytest.raises(TypeError, match="problem must be a Robust problem or an oracle, got ndarray"):
+    with pytest.raises(TypeError, match="problem must be a Robust problem, a Composition or an oracle, got ndarray"):
         lw.minimize(np.zeros(3))  # type: ignore[arg-type]
 
 

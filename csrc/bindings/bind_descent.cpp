@@ -15,6 +15,7 @@
 #include "leeward/descent/driver.hpp"
 #include "leeward/descent/linear_loop.hpp"
 #include "leeward/descent/normalized.hpp"
+#include "leeward/descent/relaxed.hpp"
 #include "leeward/descent/sgd.hpp"
 
 namespace leeward::python {
@@ -39,6 +40,7 @@ std::unique_ptr<Update> make_update(const UpdateSpec& spec, const std::vector<do
   if (name == "heavy_ball") return std::make_unique<SgdUpdate>(start, s[0], false);
   if (name == "nesterov") return std::make_unique<SgdUpdate>(start, s[0], true);
   if (name == "normalized") return std::make_unique<NormalizedUpdate>(start, s[0]);
+  if (name == "relaxed") return std::make_unique<RelaxedUpdate>(start, s[0]);
   if (name == "acsa") return std::make_unique<AcsaUpdate>(start);
   if (name == "adagrad") return adaptive(start, AdaGrad{.delta = s[0], .mean = s[1] != 0.0});
   if (name == "adam") return adaptive(start, adam);
@@ -135,6 +137,7 @@ py::array_t<double> prox(int kind, const Doubles& first, const Doubles& second, 
 void bind_descent(py::module_& m) {
   using py::arg;
   bind_estimators(m);
+  bind_levels(m);
 
   bind_stage(m);
   m.def("prox", &prox, arg("kind"), arg("first"), arg("second"), arg("v"), arg("step"),

@@ -9,6 +9,7 @@
 
 #include "leeward/oracle/cfunc.hpp"
 #include "py_batch.hpp"
+#include "py_collect.hpp"
 #include "py_oracle.hpp"
 
 namespace leeward::python {
@@ -58,21 +59,6 @@ void translate_fault(std::exception_ptr thrown) {
     const py::object type = py::module_::import("leeward.errors").attr(fault.infinite() ? "InfiniteError" : "OracleError");
     PyErr_SetString(type.ptr(), fault.what());
   }
-}
-
-// Cycles through the user's functions (a function that knows its own oracle) are collected.
-template <class T>
-void let_collect(PyHeapTypeObject* heap) {
-  PyTypeObject* const type = &heap->ht_type;
-  type->tp_flags |= Py_TPFLAGS_HAVE_GC;
-  type->tp_traverse = [](PyObject* self, visitproc visit, void* arg) {
-    Py_VISIT(Py_TYPE(self));
-    return py::detail::is_holder_constructed(self) ? py::cast<const T&>(py::handle(self)).traverse(visit, arg) : 0;
-  };
-  type->tp_clear = [](PyObject* self) {
-    if (py::detail::is_holder_constructed(self)) py::cast<T&>(py::handle(self)).clear();
-    return 0;
-  };
 }
 
 py::object or_null(const py::object& sample) { return sample.is_none() ? py::object() : sample; }

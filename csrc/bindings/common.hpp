@@ -14,6 +14,7 @@ void bind_risk(py::module_& m);     // Risk
 void bind_oracle(py::module_& m);   // Oracle, LinearOracle
 void bind_functions(py::module_& m);  // oracles of user functions, called by bind_oracle
 void bind_estimators(py::module_& m);  // Estimator, Minibatch, SnapshotDifference, Spider, Storm, called by bind_descent
+void bind_levels(py::module_& m);   // levels of compositions and the estimators of their gradients, called by bind_descent
 void bind_descent(py::module_& m);  // Run: the native descent loops
 void bind_stage(py::module_& m);    // the inner loop of a stage on a linear model, called by bind_descent
 void bind_sinkhorn(py::module_& m);  // points around samples, and the inner problems of Sinkhorn DRO

@@ -19,6 +19,10 @@ struct Wanted {
 // Copies `count` real numbers out of `result`. Returns whether all are finite; OracleError unless it is a one-dimensional
 // array (or something that becomes one) of that many real numbers. A contiguous float64 ndarray takes the short way.
 bool take(PyObject* result, std::int64_t count, const Wanted& wanted, double* out);
-
+// The same for a table of shape (rows, cols), row-major; a vector will do where one of the two is 1.
+bool take_table(PyObject* result, std::int64_t rows, std::int64_t cols, const Wanted& wanted, double* out);
+// The short way alone: false where it is not open. `finite` says whether all numbers are.
+bool take_plain(PyObject* result, std::int64_t count, double* out, bool* finite);
+bool take_plain(PyObject* result, std::int64_t rows, std::int64_t cols, double* out, bool* finite);
 
 }  // namespace leeward::python

@@ -59,8 +59,9 @@ const double* Descent::answer() const {
 bool Descent::advance(std::int64_t steps, double seconds, Resources& use, std::int64_t evaluations) {
   const auto begin = Clock::now();
   const std::int64_t last = t_ + steps;
-  const std::int64_t before = done_.gradients;
-  const auto spent = [&] { return done_.gradients - before; };
+  const auto total = [this] { return std::max(done_.losses, done_.gradients); };
+  const std::int64_t before = total();
+  const auto spent = [&] { return total() - before; };
   Clock::time_point now;
   Pace pace;
   use.poll();

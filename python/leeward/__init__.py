@@ -6,11 +6,19 @@ from leeward import _core, attacks, divergences, losses
 from leeward._checkpoint import Checkpoint
 from leeward._context import State
 from leeward.algorithms import (
+    ASCPG,
+    ATSCGD,
     LBFGS,
     MLMC,
+    NASA,
+    NLASG,
+    PMVR,
     SARAH,
+    SCGD,
+    SCSC,
     SCSG,
     SGD,
+    SMVR,
     STORM,
     SVRG,
     AdaBound,
@@ -23,12 +31,14 @@ from leeward.algorithms import (
     Minibatch,
     Momentum,
     NestedSGD,
+    NestedSPIDER,
     Nesterov,
     NesterovMomentum,
     Normalized,
     Plain,
     PrimalDual,
     ProximalNewton,
+    Stages,
 )
 from leeward.algorithms.base import Algorithm
 from leeward.domains import L1, Box, Domain, ElasticNet, L1Ball, L2Ball, Simplex
@@ -37,7 +47,12 @@ from leeward.minimize import minimize
 from leeward.oracles import (
     CFunctionOracle,
     Draws,
+    ElementwiseLevel,
+    FiniteSumLevel,
+    FunctionLevel,
     FunctionOracle,
+    Level,
+    LinearLevel,
     LinearModel,
     Oracle,
     SamplerOracle,
@@ -45,7 +60,16 @@ from leeward.oracles import (
     from_vjp,
 )
 from leeward.paths import Path, path, statistical_radius
-from leeward.problems import Evaluation, Robust, Sinkhorn, SinkhornBall, SinkhornEvaluation
+from leeward.problems import (
+    Composition,
+    CompositionEvaluation,
+    Evaluation,
+    MeanDeviation,
+    Robust,
+    Sinkhorn,
+    SinkhornBall,
+    SinkhornEvaluation,
+)
 from leeward.profiling import Profile, profile
 from leeward.result import Result, Status
 from leeward.risks import (
@@ -93,13 +117,21 @@ def build_info() -> dict[str, str | int]:
 
 
 __all__ = [
+    "ASCPG",
+    "ATSCGD",
     "KL",
     "L1",
     "LBFGS",
     "MLMC",
+    "NASA",
+    "NLASG",
+    "PMVR",
     "SARAH",
+    "SCGD",
+    "SCSC",
     "SCSG",
     "SGD",
+    "SMVR",
     "STORM",
     "SVRG",
     "AMSGrad",
@@ -112,6 +144,8 @@ __all__ = [
     "CVaR",
     "Checkpoint",
     "ChiSquare",
+    "Composition",
+    "CompositionEvaluation",
     "ConvergenceWarning",
     "CressieRead",
     "Domain",
@@ -119,7 +153,10 @@ __all__ = [
     "Draws",
     "DualSGM",
     "ElasticNet",
+    "ElementwiseLevel",
     "Evaluation",
+    "FiniteSumLevel",
+    "FunctionLevel",
     "FunctionOracle",
     "GrowingBatch",
     "InfiniteError",
@@ -127,11 +164,15 @@ __all__ = [
     "L1Ball",
     "L2Ball",
     "LeewardError",
+    "Level",
+    "LinearLevel",
     "LinearModel",
     "Mean",
+    "MeanDeviation",
     "Minibatch",
     "Momentum",
     "NestedSGD",
+    "NestedSPIDER",
     "Nesterov",
     "NesterovMomentum",
     "Normalized",
@@ -153,6 +194,7 @@ __all__ = [
     "SinkhornEvaluation",
     "SmoothedCVaR",
     "Spectral",
+    "Stages",
     "State",
     "Status",
     "Tilted",

@@ -89,6 +89,8 @@ class RunContext(Work):
         self._calls = 0
         self._stop: tuple[Status, str] | None = None
         self._end: Point | None = None
+        self.counts: dict[str, int] = {}  # of algorithms on compositions, kind by kind
+        self.remark = ""  # a clause that the message ends with
         identity = {} if checkpoint is None else self._identity()
         self.checkpoint = CheckpointStore(checkpoint, identity, self._own_state)
 
@@ -164,8 +166,7 @@ class RunContext(Work):
     def _scale(self) -> float:
         """``|P(0)|``: the size of the objective where nothing is fitted (not counted, clock stopped)."""
         with self.pause():
-            losses = self.problem.oracle.losses(np.zeros(self.problem.dim), threads=self.threads)
-            return abs(float(self.problem.weigh(losses, threads=self.threads)[0].value))
+            return self.problem.unfitted(self.threads)
 
     def _tightened(self, objective: float, gap: float | None) -> float | None:
         """The gap at a point by the largest lower bound that any point of the run has given."""
@@ -289,7 +290,7 @@ class RunContext(Work):
         norm = self.gradient_norm(w, evaluation.gradient)
         if status is Status.CONVERGED and not math.isfinite(fun):
             status, reason = Status.NON_FINITE, "the objective is not finite"
-        clause = f"{preface}; {reason}" if preface else reason
+        clause = "; ".join(part for part in (preface, reason, self.remark) if part)
         message = f"{clause[0].upper()}{clause[1:]}; {self._distance(fun, gap, norm)}."
         self._progress.close(message)
         return Result(
@@ -303,11 +304,12 @@ class RunContext(Work):
             nfev=self.losses,
             njev=self.gradients,
             passes=self.passes,
-            eta=float(evaluation.solution.eta),
+            eta=evaluation.eta,
             weights=evaluation.weights,
             trace=self.trace,
             algorithm=self.algorithm,
             samples=self.samples,
+            counts=dict(self.counts),
         )
 
     def restore(self) -> bool:

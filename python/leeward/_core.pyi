@@ -6,7 +6,7 @@ import collections.abc
 import numpy
 import numpy.typing
 import typing
-__all__: list[str] = ['CFunctionOracle', 'Descent', 'DualBatch', 'Estimator', 'GaussianSmoothing', 'GrowingBatch', 'LinearMatrix', 'LinearOracle', 'Minibatch', 'Mlmc', 'Oracle', 'PenaltySearch', 'PerturbedLinear', 'PerturbedOracle', 'PrimalDual', 'PyOracle', 'PyVjpOracle', 'Risk', 'RiskSolution', 'ScoreMemo', 'SinkhornBatch', 'SinkhornOracle', 'SnapshotDifference', 'Spider', 'Storm', 'call_seconds', 'cholesky', 'dot', 'draws', 'first_non_finite', 'make_bisection', 'make_chi_square', 'make_cressie_read', 'make_cvar', 'make_exponential_spectrum', 'make_extremile', 'make_kl', 'make_kl_cvar', 'make_mean', 'make_smoothed_cvar', 'make_smoothed_total_variation', 'make_step_spectrum', 'make_tilted', 'make_total_variation', 'make_worst', 'parallel_backend', 'prox', 'real_math', 'resolve_threads', 'simd_level', 'solve_triangular', 'stage_steps', 'sum', 'weighted_gram', 'weighted_sum']
+__all__: list[str] = ['AveragedLevels', 'CFunctionOracle', 'Descent', 'DualBatch', 'Estimator', 'GaussianSmoothing', 'GrowingBatch', 'Level', 'LinearMatrix', 'LinearOracle', 'Minibatch', 'Mlmc', 'NestedEstimator', 'Oracle', 'PenaltySearch', 'PerturbedLinear', 'PerturbedOracle', 'PrimalDual', 'PyLevel', 'PyOracle', 'PyVjpOracle', 'Risk', 'RiskSolution', 'ScoreMemo', 'SinkhornBatch', 'SinkhornOracle', 'SnapshotDifference', 'Spider', 'Storm', 'TrackedLevels', 'call_seconds', 'cholesky', 'composed', 'deviation_penalty', 'dot', 'draws', 'elementwise_level', 'first_non_finite', 'linear_level', 'make_bisection', 'make_chi_square', 'make_cressie_read', 'make_cvar', 'make_exponential_spectrum', 'make_extremile', 'make_kl', 'make_kl_cvar', 'make_mean', 'make_smoothed_cvar', 'make_smoothed_total_variation', 'make_step_spectrum', 'make_tilted', 'make_total_variation', 'make_worst', 'parallel_backend', 'prox', 'real_math', 'resolve_threads', 'returns_level', 'simd_level', 'solve_triangular', 'stage_steps', 'sum', 'weighted_gram', 'weighted_sum']
 class real_math:
     """
     The core's own real functions, the same bits at each SIMD level.
@@ -300,6 +300,50 @@ class Spider(Estimator):
 class Storm(Estimator):
     def __init__(self, oracle: Oracle, base: typing.Annotated[numpy.typing.ArrayLike, numpy.float64] | None, chances: typing.Annotated[numpy.typing.ArrayLike, numpy.float64] | None, batch: typing.SupportsInt | typing.SupportsIndex, first: typing.SupportsInt | typing.SupportsIndex, beta: typing.SupportsFloat | typing.SupportsIndex, period: typing.SupportsFloat | typing.SupportsIndex, seed: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
+class Level:
+    def at(self, u: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], index: typing.Annotated[numpy.typing.ArrayLike, numpy.int64] | None, jacobian: bool, threads: typing.SupportsInt | typing.SupportsIndex = 0) -> tuple[typing.Any, ...]:
+        ...
+    def pull(self, u: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], weights: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], index: typing.Annotated[numpy.typing.ArrayLike, numpy.int64] | None, threads: typing.SupportsInt | typing.SupportsIndex = 0) -> numpy.typing.NDArray[numpy.float64]:
+        ...
+    def push(self, u: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], direction: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], index: typing.Annotated[numpy.typing.ArrayLike, numpy.int64] | None, threads: typing.SupportsInt | typing.SupportsIndex = 0) -> numpy.typing.NDArray[numpy.float64]:
+        ...
+    @property
+    def computed(self) -> int:
+        ...
+    @property
+    def inputs(self) -> int:
+        ...
+    @property
+    def jacobians(self) -> bool:
+        ...
+    @property
+    def outputs(self) -> int:
+        ...
+    @property
+    def population(self) -> int:
+        ...
+    @property
+    def pushes(self) -> bool:
+        ...
+    @property
+    def size(self) -> int:
+        ...
+class PyLevel(Level):
+    def __init__(self, value: typing.Any, jacobian: typing.Any, pull: typing.Any, push: typing.Any, sizes: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex], positive: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex], indexed: bool) -> None:
+        ...
+class NestedEstimator(Estimator):
+    @property
+    def counts(self) -> tuple[int, int, int, int, int]:
+        ...
+    @property
+    def size(self) -> int:
+        ...
+class TrackedLevels(NestedEstimator):
+    def __init__(self, levels: collections.abc.Sequence[Level], batches: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex], size: tuple[typing.SupportsFloat | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex], beta: collections.abc.Sequence[tuple[typing.SupportsFloat | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex]], stages: tuple[typing.SupportsFloat | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex], guard: typing.SupportsFloat | typing.SupportsIndex, seed: typing.SupportsInt | typing.SupportsIndex, rule: typing.SupportsInt | typing.SupportsIndex, norm: typing.SupportsInt | typing.SupportsIndex, radius: collections.abc.Sequence[typing.SupportsFloat | typing.SupportsIndex], period: typing.SupportsInt | typing.SupportsIndex, reach: typing.SupportsFloat | typing.SupportsIndex) -> None:
+        ...
+class AveragedLevels(NestedEstimator):
+    def __init__(self, levels: collections.abc.Sequence[Level], batches: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex], size: tuple[typing.SupportsFloat | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex], beta: collections.abc.Sequence[tuple[typing.SupportsFloat | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex]], guard: typing.SupportsFloat | typing.SupportsIndex, seed: typing.SupportsInt | typing.SupportsIndex, rule: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
 class Descent:
     def __init__(self, estimator: Estimator, update: tuple[str, collections.abc.Sequence[typing.SupportsFloat | typing.SupportsIndex]], start: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], domain: tuple[typing.SupportsInt | typing.SupportsIndex, typing.Annotated[numpy.typing.ArrayLike, numpy.float64], typing.Annotated[numpy.typing.ArrayLike, numpy.float64]], schedule: tuple[typing.SupportsFloat | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex], averaging: typing.SupportsInt | typing.SupportsIndex, output: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex], l2: typing.SupportsFloat | typing.SupportsIndex, penalised: typing.SupportsInt | typing.SupportsIndex, metric: typing.Annotated[numpy.typing.ArrayLike, numpy.float64] | None, fused: bool = True) -> None:
         ...
@@ -368,6 +412,10 @@ def cholesky(a: numpy.typing.NDArray[numpy.float64]) -> int:
     """
     Overwrites the lower triangle of a by its factor; returns len(a), or the first row without a positive pivot
     """
+def composed(levels: collections.abc.Sequence[Level], w: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], threads: typing.SupportsInt | typing.SupportsIndex = 0) -> tuple[typing.Any, ...]:
+    ...
+def deviation_penalty(lam: typing.SupportsFloat | typing.SupportsIndex, floor: typing.SupportsFloat | typing.SupportsIndex) -> Level:
+    ...
 @typing.overload
 def dot(x: numpy.typing.NDArray[numpy.float64], y: numpy.typing.NDArray[numpy.float64], threads: typing.SupportsInt | typing.SupportsIndex = 0) -> float:
     """
@@ -378,6 +426,8 @@ def dot(x: numpy.typing.NDArray[numpy.float32], y: numpy.typing.NDArray[numpy.fl
     """
     sum x y in double by fixed lanes and a fixed tree over blocks.
     """
+def elementwise_level(count: typing.SupportsInt | typing.SupportsIndex, map: typing.SupportsInt | typing.SupportsIndex, exponent: typing.SupportsFloat | typing.SupportsIndex, scale: typing.SupportsFloat | typing.SupportsIndex, shift: typing.SupportsFloat | typing.SupportsIndex, floor: typing.SupportsFloat | typing.SupportsIndex) -> Level:
+    ...
 @typing.overload
 def first_non_finite(x: numpy.typing.NDArray[numpy.float64], threads: typing.SupportsInt | typing.SupportsIndex = 0) -> int:
     """
@@ -388,6 +438,8 @@ def first_non_finite(x: numpy.typing.NDArray[numpy.float32], threads: typing.Sup
     """
     Position of the first infinite or NaN element, or -1.
     """
+def linear_level(a: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], b: typing.Annotated[numpy.typing.ArrayLike, numpy.float64]) -> Level:
+    ...
 def make_bisection(form: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex], lam: typing.SupportsFloat | typing.SupportsIndex, tol: typing.SupportsFloat | typing.SupportsIndex) -> Risk:
     ...
 def make_chi_square(penalty: typing.SupportsFloat | typing.SupportsIndex, radius: typing.SupportsFloat | typing.SupportsIndex) -> Risk:
@@ -428,6 +480,8 @@ def resolve_threads(requested: typing.SupportsInt | typing.SupportsIndex) -> int
     """
     Threads a call may use; a request of 0 is the default.
     """
+def returns_level(kind: str, returns: numpy.ndarray) -> Level:
+    ...
 def simd_level() -> str:
     """
     The level the kernels run at: 'baseline', 'avx2' or 'avx512'.

@@ -15,11 +15,11 @@ from leeward._checkpoint import Checkpoint
 from leeward._context import RunContext, StopRun
 from leeward._progress import Progress
 from leeward._threads import thread_request
-from leeward.algorithms import LBFGS, SGD, Algorithm, Minibatch, NestedSGD, Nesterov, ProximalNewton
+from leeward.algorithms import LBFGS, PMVR, SGD, SMVR, Algorithm, Minibatch, NestedSGD, Nesterov, ProximalNewton
 from leeward.domains import Domain
 from leeward.errors import ConvergenceWarning
 from leeward.oracles import LinearModel, Oracle
-from leeward.problems import Robust, Sinkhorn
+from leeward.problems import Composition, Robust, Sinkhorn
 from leeward.result import Status
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ _FULL_BATCH_SAMPLES = 20_000
 
 
 def minimize(
-    problem: Robust | Oracle,
+    problem: Robust | Composition | Oracle,
     w0: ArrayLike | None = None,
     algorithm: Algorithm | None = None,
     *,
@@ -55,14 +55,16 @@ def minimize(
 
     Parameters
     ----------
-    problem : Robust or Oracle
+    problem : Robust, Composition or Oracle
         What to minimise; an oracle alone means ``Robust(oracle, Mean())``.
     w0 : (d,) array, optional
-        Starting point, zeros by default; moved into the domain.
+        Starting point, zeros by default (``1/d`` for ``MeanDeviation``); moved into the domain.
     algorithm : Algorithm, optional
         ``LBFGS()``, ``ProximalNewton()``, ``SGD(...)``, ``Nesterov(...)``, and for means of losses ``SVRG()``, ``SCSG(...)``,
-        ``SARAH()``, ``STORM()``. By default one is chosen; ``result.message`` says which and why.
+        ``SARAH()``, ``STORM()``; for a composition ``SMVR(...)`` and the others of its kind. By default one is chosen;
+        ``result.message`` says which and why.
     domain : Domain, optional
+        By default that of a composition which has one (the simplex for ``MeanDeviation``), else none.
         ``Box``, ``Simplex``, ``L1Ball``, ``L2Ball`` (sets), ``L1``, ``ElasticNet`` (terms of the objective); they act on
         the penalised coordinates, so the intercept of a linear model stays free.
     max_passes : float, optional
@@ -122,9 +124,11 @@ def minimize(
     >>> result.success, bool(result.gap <= 1e-6 * result.fun)
     (True, True)
     """
-    problem = _as_problem(problem)
-    domain = _checked_domain(domain, problem)
-    start = _start(w0, problem, domain)
+    asked = _as_problem(problem)
+    if domain is None and isinstance(asked, Composition):
+        domain = asked.domain
+    domain = _checked_domain(domain, asked)
+    start = _start(w0, asked, domain)
     max_passes = _number("max_passes", max_passes, positive=True)
     tol = _number("tol", tol, positive=False)
     seed = _seed(seed)
@@ -137,20 +141,22 @@ def minimize(
     count = workers(threads)
     preface = ""
     if algorithm is None:
-        algorithm, preface = _choose(problem, domain)
+        algorithm, preface = _choose(asked, domain)
     elif not isinstance(algorithm, Algorithm):
         raise TypeError(f"algorithm must be an algorithm such as SGD(), Nesterov() or LBFGS(), got {algorithm!r}")
-    algorithm.check(problem, domain)
+    if isinstance(asked, Composition) and not algorithm.compositions:
+        raise ValueError(f"a composition of levels needs an algorithm such as SMVR(), got {algorithm!r}")
+    algorithm.check(asked, domain)
 
-    budget = algorithm.default_budget(problem) if max_passes is None else max_passes
+    budget = algorithm.default_budget(asked) if max_passes is None else max_passes
     progress = Progress(verbose, budget)
     context = RunContext(
-        problem,
+        asked,
         start,
         algorithm,
         domain=domain,
         max_passes=budget,
-        tol=algorithm.default_tol(problem, max_passes) if tol is None else tol,
+        tol=algorithm.default_tol(asked, max_passes) if tol is None else tol,
         seed=seed,
         threads=count,
         trace_every=trace,
@@ -175,8 +181,8 @@ def minimize(
         raise
     result = context.result(preface)
     _warn(result, context.tol)
-    if isinstance(problem, Sinkhorn) and np.isfinite(result.x).all():
-        for remark in problem.remarks(result.x, threads=count):
+    if isinstance(asked, Sinkhorn) and np.isfinite(result.x).all():
+        for remark in asked.remarks(result.x, threads=count):
             warnings.warn(remark, UserWarning, stacklevel=2)
     return result
 
@@ -186,8 +192,15 @@ def workers(threads: int | None) -> int:
     return int(_core.resolve_threads(thread_request(threads)))
 
 
-def _choose(problem: Robust, domain: Domain | None) -> tuple[Algorithm, str]:
+def _choose(problem: Any, domain: Domain | None) -> tuple[Algorithm, str]:
     """An algorithm, and the reason as a clause."""
+    if isinstance(problem, Composition):
+        largest = max(level.size for level in problem.levels)
+        if problem.jacobians and problem.size <= _FULL_BATCH_SAMPLES and not problem.endless:
+            return SMVR(largest, decay="constant"), "SMVR on all samples was chosen because the composition has few"
+        if problem.jacobians:
+            return SMVR(), "SMVR was chosen because the problem is a composition"
+        return PMVR(), "PMVR was chosen because a level of the composition answers products only"
     linear = isinstance(problem.oracle, LinearModel) or isinstance(problem, Sinkhorn)
     small = linear or problem.size <= _FULL_BATCH_SAMPLES
     lbfgs = LBFGS()
@@ -224,11 +237,13 @@ def _can(algorithm: Algorithm, problem: Robust, domain: Domain | None) -> bool:
     return True
 
 
-def _as_problem(problem: Any) -> Robust:
+def _as_problem(problem: Any) -> Any:
+    if isinstance(problem, Composition):
+        return problem
     if isinstance(problem, Oracle):
         return Robust(problem)
     if not isinstance(problem, Robust):
-        raise TypeError(f"problem must be a Robust problem or an oracle, got {type(problem).__name__}")
+        raise TypeError(f"problem must be a Robust problem, a Composition or an oracle, got {type(problem).__name__}")
     return problem
 
 
@@ -241,9 +256,9 @@ def _checked_domain(domain: Any, problem: Robust) -> Domain | None:
     return domain
 
 
-def _start(w0: ArrayLike | None, problem: Robust, domain: Domain | None) -> NDArray[np.float64]:
+def _start(w0: ArrayLike | None, problem: Any, domain: Domain | None) -> NDArray[np.float64]:
     if w0 is None:
-        start = np.zeros(problem.dim)
+        start = problem.start() if isinstance(problem, Composition) else np.zeros(problem.dim)
     else:
         try:
             start = problem.point(w0).copy()

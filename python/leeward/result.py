@@ -57,13 +57,16 @@ class Result:
     passes : float
         ``max(nfev, njev) / n``.
     eta : float
-        Dual variable of the risk at x.
+        Dual variable of the risk at x; NaN for a composition.
     weights : ndarray (n,)
-        Worst-case weights of the samples at x.
+        Worst-case weights of the samples at x; empty for a composition.
     trace : Trace
         The history.
     algorithm : object
         The algorithm that ran, with its settings.
+    counts : dict
+        For a composition, ``"values"``, ``"jacobians"``, ``"products"`` (evaluations of one sample of one level), ``"samples"``
+        (drawn), and ``"guards"`` (numbers that were kept positive); else empty.
     """
 
     x: NDArray[np.float64]
@@ -81,6 +84,7 @@ class Result:
     trace: Trace
     algorithm: Any = field(default=None)
     samples: int = 0
+    counts: dict[str, int] = field(default_factory=dict)
 
     @property
     def success(self) -> bool:

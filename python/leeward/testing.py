@@ -1,4 +1,4 @@
-"""Checks for oracles of your own: the mistakes that make every fit built on them fail, found in seconds."""
+"""Checks for oracles and levels of your own: the mistakes that make every fit built on them fail, found in seconds."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from leeward.oracles import Oracle
+    from leeward.oracles import Level, Oracle
 
-__all__ = ["OracleReport", "check_oracle"]
+__all__ = ["LevelReport", "OracleReport", "check_level", "check_oracle"]
 
 
 @dataclass(frozen=True)
@@ -208,3 +208,116 @@ def _check_differences(
             )
         worst = max(worst, error)
     return worst, len(directions)
+
+
+@dataclass(frozen=True)
+class LevelReport:
+    """What `check_level` measured, all of it within tolerance.
+
+    Attributes
+    ----------
+    jacobian_error : float
+        Largest difference between the Jacobian and central differences of the values, relative to the scale of both.
+    product_error : float
+        Largest difference between products with the Jacobian and the Jacobian or differences, relative to their scale.
+    batch_error : float
+        Largest difference between a batch's value and the mean of its samples' values, relative to their scale.
+    samples : int
+        Samples in the batch.
+    """
+
+    jacobian_error: float
+    product_error: float
+    batch_error: float
+    samples: int
+
+
+def check_level(
+    level: Level, u: ArrayLike | None = None, index: ArrayLike | None = None, seed: int = 0, tol: float = 1e-5
+) -> LevelReport:
+    """Check a level at one point: means over batches, the Jacobian and products against differences, determinism.
+
+    Parameters
+    ----------
+    level : Level
+    u : array (inputs,), optional
+        The point; standard normal numbers by default. Choose one where the level is defined.
+    index : int array (m,), optional
+        The batch; up to 16 samples drawn at random by default.
+    seed : int, default 0
+        Of the random point, batch and directions.
+    tol : float, default 1e-5
+        Largest relative error of finite differences; sums that must agree to rounding are held to 1e-8.
+
+    Returns
+    -------
+    LevelReport
+
+    Raises
+    ------
+    AssertionError
+        With a sentence saying what is wrong and for which samples.
+
+    Examples
+    --------
+    >>> import numpy as np, leeward as lw
+    >>> from leeward.testing import check_level
+    >>> A = np.arange(6.0).reshape(3, 2)
+    >>> level = lw.FunctionLevel(
+    ...     value=lambda u, index: np.array([np.sum((A[index] @ u) ** 2)]),  # the mean is forgotten
+    ...     jacobian=lambda u, index: 2 * ((A[index] @ u) @ A[index])[None, :], inputs=2, outputs=1, size=3)
+    >>> check_level(level)
+    Traceback (most recent call last):
+        ...
+    AssertionError: the value of a batch is not the mean of its samples' values: ...
+    """
+    rng = np.random.default_rng(seed)
+    point = rng.standard_normal(level.inputs) if u is None else np.array(u, dtype=float)
+    most = level.population
+    chosen = rng.permutation(min(most, 1 << 20))[: min(16, most)] if index is None else np.array(index, dtype=np.int64)
+    if chosen.ndim != 1 or chosen.size == 0:
+        raise ValueError(f"index must be one-dimensional and not empty, got shape {chosen.shape}")
+    value = level.value(point, chosen)
+    _same(value, level.value(point, chosen), "value", "the same u and index")
+    singles = np.array([level.value(point, chosen[k : k + 1]) for k in range(chosen.size)])
+    batch_error = _relative(singles.mean(axis=0) - value, singles)
+    if batch_error > ROUNDING:
+        raise AssertionError(
+            f"the value of a batch is not the mean of its samples' values: relative difference {batch_error:.3g} for "
+            f"{_samples(chosen)}"
+        )
+    scale = max(1.0, float(np.abs(point).max()))
+    step = np.cbrt(np.finfo(float).eps) * scale
+    probes = np.eye(level.inputs)
+    plus = np.array([level.value(point + step * v, chosen) for v in probes])
+    minus = np.array([level.value(point - step * v, chosen) for v in probes])
+    slopes = ((plus - minus) / (2 * step)).T
+    noise = 8 * np.finfo(float).eps * float(np.abs(plus).max()) / step
+    jacobian_error = product_error = 0.0
+    if level.jacobians:
+        J = level.jacobian(point, chosen)
+        _same(J, level.jacobian(point, chosen), "jacobian", "the same u and index")
+        jacobian_error = _difference("jacobian", J, slopes, noise, chosen, tol)
+    else:
+        J = slopes
+    near = ROUNDING if level.jacobians else tol
+    weights, along = rng.standard_normal(level.outputs), rng.standard_normal(level.inputs)
+    slack = 0.0 if level.jacobians else noise * float(np.abs(along).sum() + np.abs(weights).sum())
+    product_error = _difference("vjp", level.vjp(point, weights, chosen), J.T @ weights, slack, chosen, near)
+    if level.pushes:
+        product_error = max(
+            product_error, _difference("jvp", level.jvp(point, along, chosen), J @ along, slack, chosen, near)
+        )
+    return LevelReport(jacobian_error, product_error, batch_error, int(chosen.size))
+
+
+def _difference(
+    name: str, given: NDArray[Any], expected: NDArray[Any], noise: float, index: NDArray[Any], tol: float
+) -> float:
+    size = max(float(np.abs(given).max()), float(np.abs(expected).max()), 1e-300)
+    error = max(0.0, float(np.abs(given - expected).max()) - noise) / size
+    if error > tol:
+        raise AssertionError(
+            f"{name} is not the derivative of value: relative difference {error:.3g} (tol {tol:g}) for {_samples(index)}"
+        )
+    return error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from leeward.algorithms.averaged import ASCPG, ATSCGD, NASA, NLASG, SCGD
 from leeward.algorithms.base import Algorithm
 from leeward.algorithms.doubling import Doubling
 from leeward.algorithms.dual_sgm import DualSGM
@@ -12,8 +13,10 @@ from leeward.algorithms.nesterov import Nesterov
 from leeward.algorithms.primal_dual import PrimalDual
 from leeward.algorithms.proximal_newton import ProximalNewton
 from leeward.algorithms.sarah import SARAH
+from leeward.algorithms.scsc import SCSC, NestedSPIDER
 from leeward.algorithms.scsg import SCSG
 from leeward.algorithms.sgd import SGD
+from leeward.algorithms.smvr import PMVR, SMVR, Stages
 from leeward.algorithms.storm import STORM
 from leeward.algorithms.svrg import SVRG
 from leeward.algorithms.updates import (
@@ -29,11 +32,19 @@ from leeward.algorithms.updates import (
 )
 
 __all__ = [
+    "ASCPG",
+    "ATSCGD",
     "LBFGS",
     "MLMC",
+    "NASA",
+    "NLASG",
+    "PMVR",
     "SARAH",
+    "SCGD",
+    "SCSC",
     "SCSG",
     "SGD",
+    "SMVR",
     "STORM",
     "SVRG",
     "AMSGrad",
@@ -48,11 +59,13 @@ __all__ = [
     "Minibatch",
     "Momentum",
     "NestedSGD",
+    "NestedSPIDER",
     "Nesterov",
     "NesterovMomentum",
     "Normalized",
     "Plain",
     "PrimalDual",
     "ProximalNewton",
+    "Stages",
     "Update",
 ]

@@ -83,7 +83,7 @@ class _Run:
         self.per_pass = max(1, math.ceil(self.problem.size / self.batch))
         self.settings, self.estimator = settings, settings.estimator.start(self.problem, context.seed)
         self.staged = settings.estimator.staged
-        self.finite_sum = self.staged and isinstance(self.problem.risk, Mean)
+        self.finite_sum = self.staged and isinstance(self.problem.risk, Mean | None)  # None: a composition
         saved = context.checkpoint.load()
         if saved is None:
             self._record(context.w0, context.initial, 0)
@@ -241,7 +241,7 @@ class _Run:
     def _may_grow(self) -> bool:
         """Whether the step may be chosen anew: for a mean with stages, where its curvature can change, and again at
         twice the passes of a cut; else until a first cut."""
-        if self.finite_sum:
+        if self.finite_sum and self.problem.risk is not None:
             return self.settings.rule == "linesearch" or not isinstance(self.problem.oracle, LinearModel)
         return self.cuts == 0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from leeward._context import RunContext
@@ -15,6 +15,9 @@ __all__ = ["Algorithm", "Stochastic"]
 
 class Algorithm(ABC):
     """Base of the algorithms: immutable settings and ``run``. State lives in ``run`` or in what it makes, never here."""
+
+    #: Whether ``run`` does compositions of levels: problems with a value, a gradient and no losses of samples.
+    compositions: ClassVar[bool] = False
 
     @abstractmethod
     def run(self, context: RunContext) -> None:

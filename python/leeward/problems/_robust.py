@@ -15,12 +15,12 @@ import numpy as np
 from leeward import _arrays, _core
 from leeward._sums import dot
 from leeward.errors import InfiniteError
+from leeward.problems._descent import native_descent
 from leeward.risks import Mean, Risk, Tilted
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from leeward.domains import Domain
     from leeward.oracles import LinearModel, Oracle
     from leeward.risks import RiskSolution
 
@@ -50,6 +50,11 @@ class Evaluation:
     losses: NDArray[np.float64]
     weights: NDArray[np.float64]
     solution: RiskSolution
+
+    @property
+    def eta(self) -> float:
+        """Dual variable of the risk."""
+        return float(self.solution.eta)
 
 
 class Robust:
@@ -286,23 +291,15 @@ class Robust:
             )
 
     def descent(
-        self,
-        estimator: Any,
-        update: tuple[str, list[float]],
-        start: NDArray[np.float64],
-        *,
-        domain: Domain | None,
-        schedule: tuple[float, int, float],
-        averaging: int,
-        output: tuple[int, int],
-        metric: NDArray[np.float64] | None,
+        self, estimator: Any, update: tuple[str, list[float]], start: NDArray[np.float64], **settings: Any
     ) -> Any:
         """A native descent on this problem (csrc/include/leeward/descent/driver.hpp); for authors of algorithms."""
-        none = np.zeros(1)
-        first, second = (none, none) if domain is None else domain.parameters(self.penalised)
-        kind = 0 if domain is None else domain.kind
-        settings = ((kind, first, second), schedule, averaging, output, self.l2, self.penalised, metric)
-        return _core.Descent(estimator, update, start, *settings)
+        return native_descent(self, estimator, update, start, **settings)
+
+    def unfitted(self, threads: int | None = None) -> float:
+        """``|R(l(0))|``: the size of the objective where nothing is fitted."""
+        losses = self._oracle.losses(np.zeros(self.dim), threads=threads)
+        return abs(float(self.weigh(losses, threads=threads)[0].value))
 
     def _l2_term(self, w: NDArray[np.float64]) -> float:
         if not self.l2:
