@@ -141,7 +141,7 @@ class RobustLoss(torch.nn.Module):
         self.averaged = averaged
         self.engine = engine
         self._name = remember(risk)
-        self._found: Any = None
+        self._found: list[Any] = [None]  # setting an attribute of a module takes longer than a solve
 
     def forward(
         self,
@@ -175,9 +175,9 @@ class RobustLoss(torch.nn.Module):
         if kind in HALF:
             losses = losses.float()
         if self.process_group is None:
-            value, self._found = evaluate(losses, base, self.risk, self.engine, self._name)
+            value, self._found[0] = evaluate(losses, base, self.risk, self.engine, self._name)
         else:
-            value, self._found = evaluate_group(losses, base, self.risk, self.process_group, self.averaged)
+            value, self._found[0] = evaluate_group(losses, base, self.risk, self.process_group, self.averaged)
         if kind in HALF:
             value = value.to(kind)
         if losses.dim() == 1 or self.reduction == "none":
@@ -215,9 +215,10 @@ class RobustLoss(torch.nn.Module):
     @property
     def last(self) -> dict[str, torch.Tensor] | None:
         """Weights, eta and multiplier of the last batch; None before the first."""
-        if self._found is None:
+        (found,) = self._found
+        if found is None:
             return None
-        weights, dual = (self._found.weights, self._found.dual) if isinstance(self._found, Answer) else self._found
+        weights, dual = (found.weights, found.dual) if isinstance(found, Answer) else found
         return {"weights": weights, "eta": dual[..., 0], "multiplier": dual[..., 1]}
 
     @property
@@ -233,7 +234,7 @@ class RobustLoss(torch.nn.Module):
         return None if last is None else last["eta"]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_found": None}
+        return {**self.__dict__, "_found": [None]}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
