@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from leeward.torch._dual import DualLoss
+from leeward.torch._mlmc import MLMCLoss, MLMCSampler
 from leeward.torch._robust import RobustLoss
+from leeward.torch._sinkhorn import SinkhornLoss
 
-__all__ = ["RobustLoss"]
+__all__ = ["DualLoss", "MLMCLoss", "MLMCSampler", "RobustLoss", "SinkhornLoss"]
