@@ -179,3 +179,17 @@ def test_risks_without_a_bounded_variance_warn_and_wrong_numbers_are_refused():
         MLMCSampler(10, steps=0)
     with pytest.raises(TypeError, match="size must be an integer"):
         MLMCSampler(1.5, steps=1)
+
+
+@pytest.mark.parametrize("layer", [MLMCLoss(lw.CVaR(0.3), 4, 8), DualLoss(lw.KL(radius=0.3))], ids=["mlmc", "dual"])
+def test_a_compiled_step_has_the_same_answers(layer):
+    points = torch.arange(8.0)
+    layer(points)  # a dual layer starts from its first batch
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda w: layer(torch.sin(w * points) ** 2), backend="aot_eager", fullgraph=True)
+    w, v = (torch.tensor(0.8, requires_grad=True) for _ in range(2))
+    layer(torch.sin(w * points) ** 2).backward()
+    weights = layer.weights
+    compiled(v).backward()
+    assert v.grad.item() == pytest.approx(w.grad.item(), rel=1e-6)
+    torch.testing.assert_close(layer.weights, weights)

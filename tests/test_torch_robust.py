@@ -241,3 +241,10 @@ def test_importing_the_package_does_not_import_torch():
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
         == "False"
     )
+
+
+def test_importing_the_layers_costs_little_more_than_importing_torch():
+    code = "import sys, leeward.torch; print([m for m in ('torch._dynamo', 'torch._inductor', 'sklearn') if m in sys.modules])"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    )

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 
 import leeward as lw
-from leeward.torch._families import Family, family_of
+from leeward.torch import _operator  # noqa: F401  registers the operators
+from leeward.torch._families import Family, family_of, remember
 from leeward.torch._inputs import counted, per_sample
-from leeward.torch._rows import solve_rows
 
 __all__ = ["DualLoss", "conjugate"]
 
@@ -134,7 +134,6 @@ class DualLoss(torch.nn.Module):
         mean = terms.mean() if base is None else (terms * (base / base.sum())).sum()
         return (mean + eta + cost).to(losses.dtype)
 
-    @torch.compiler.disable
     @torch.no_grad()
     def reset(self, losses: torch.Tensor, sample_weight: torch.Tensor | None = None) -> None:
         """Set eta (and nu) to the exact solution for these losses, such as those of the whole training set.
@@ -151,7 +150,7 @@ class DualLoss(torch.nn.Module):
         """
         losses = per_sample(losses).detach()
         losses = losses if losses.dtype == torch.float64 else losses.float()
-        value, _, dual = solve_rows(losses, sample_weight, self.risk)
+        value, _, dual = torch.ops.leeward.risk(losses, sample_weight, remember(self.risk), "auto")
         if not bool(value.isfinite()):
             raise ValueError("losses must be finite to start from")
         self.eta.copy_(dual[0])

@@ -27,7 +27,6 @@ def check_group(group: Any, risk: lw.Risk) -> Any:
     return dist.group.WORLD
 
 
-@torch.compiler.disable
 def evaluate_group(
     losses: Any, base: Any | None, risk: lw.Risk, group: Any, averaged: bool
 ) -> tuple[Any, tuple[Any, Any]]:
