@@ -10,13 +10,24 @@ pytest.importorskip("sklearn")
 
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from leeward.sklearn import RobustClassifier, RobustClassifierCV, RobustRegressor, RobustRegressorCV
+from leeward.sklearn import (
+    RobustClassifier,
+    RobustClassifierCV,
+    RobustRegressor,
+    RobustRegressorCV,
+    SinkhornClassifier,
+    SinkhornRegressor,
+)
 
 ESTIMATORS = [
     RobustClassifier(),
     RobustRegressor(),
     RobustClassifierCV(values=[0.03, 0.1], cv=3),
     RobustRegressorCV(values=[0.03, 0.1], cv=3),
+    SinkhornClassifier(),
+    SinkhornClassifier(exact=False),
+    SinkhornRegressor(),
+    SinkhornRegressor("chi2", cost="l1", noise=0.4),
 ]
 
 

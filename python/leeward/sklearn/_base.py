@@ -1,36 +1,26 @@
-"""What the robust estimators share: parameters, the fit itself, and the risk of a fitted model on any data.
-
-The vector that the solver works on is  w = [coef, intercept]  (several outputs: coef by rows, then the intercepts).
-"""
+"""What the robust estimators share: the risk and its parameters, the fit itself, and the risk of a fitted model on any data."""
 
 from __future__ import annotations
 
-import dataclasses
 import math
-import warnings
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
-from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 import leeward as lw
-from leeward.sklearn._errors import ConvergenceWarning, convergence_warnings
-from leeward.sklearn._inputs import group_codes, in_file, level, refuse_masked, seed_of, threads_of, weights_of
+from leeward.sklearn._inputs import group_codes, level, weights_of
+from leeward.sklearn._linear import Array, LinearFit
 from leeward.sklearn._names import risk_of, risk_parameters, solver_of, with_parameters
 from leeward.sklearn._partial import Stream, next_stream
 
-__all__ = ["RobustLinear", "learns_in_batches", "linear_scores"]
+__all__ = ["RobustLinear", "learns_in_batches"]
 
-Array = NDArray[np.float64]
 _SMOOTH_TOL, _KINKED_TOL = 1e-6, 1e-4  # relative certified gaps owed by default
 _POLISH, _SMALL = 1e-7, 1 << 18  # on data of at most so many entries the default aims at this fraction of the gap owed
-_ROWS = 8192  # float32 rows that `linear_scores` widens at a time
 
 
-class RobustLinear(BaseEstimator):  # type: ignore[misc]
+class RobustLinear(LinearFit):
     """Base of the robust linear estimators; subclasses say which losses they take and what the targets are."""
 
     _supported: tuple[str, ...] = ()
@@ -105,49 +95,6 @@ class RobustLinear(BaseEstimator):  # type: ignore[misc]
             self.risk = with_parameters(self.risk, changes)
         return self
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "coef_")
-
-    # -- input ------------------------------------------------------------------------------------------------------
-    def _check_features(self, X: Any, *, reset: bool = False, **y: Any) -> Any:
-        """Validated X (or X, y); float32 and float64 stay as they are, sparse becomes CSR."""
-        refuse_masked(X, "X")
-        refuse_masked(y.get("y"), "y")
-        try:
-            finite = not in_file(X)  # there the model looks, block by block
-            return validate_data(
-                self, X, reset=reset, accept_sparse="csr", dtype=(np.float64, np.float32), ensure_all_finite=finite, **y
-            )
-        except ValueError as error:
-            names = getattr(X, "columns", None)
-            if "same order" in str(error) and names is not None and hasattr(self, "feature_names_in_"):
-                fitted = ", ".join(map(str, self.feature_names_in_))
-                raise ValueError(f"{error}Expected the columns {fitted}; got {', '.join(map(str, names))}.") from None
-            raise
-
-    def _model(self, X: Any, target: Any, sample_weight: Array | None, *, l2: float) -> lw.LinearModel:
-        return lw.LinearModel(
-            X,
-            target,
-            self._loss(),
-            l2=l2,
-            intercept=bool(self.fit_intercept),
-            sample_weight=sample_weight,
-            threads=threads_of(self.n_jobs),
-        )
-
-    def _loss(self) -> Any:
-        raise NotImplementedError
-
-    def _target(self, y: Any) -> Any:
-        """What the oracle is given for the labels or values y of a fitted estimator."""
-        raise NotImplementedError
-
     # -- fit --------------------------------------------------------------------------------------------------------
     def _solve(self, X: Any, target: Any, sample_weight: Array | None, groups: Any, start: Array | None) -> Array:
         """Minimise the robust objective and set the attributes that do not depend on the kind of target."""
@@ -158,38 +105,8 @@ class RobustLinear(BaseEstimator):  # type: ignore[misc]
         problem = lw.Robust(model, risk, groups=None if coded is None else coded[0])
         solver = solver_of(self.solver)
         promised, aim = self._tolerances(problem, X.shape, solver)
-        if start is not None and start.shape != (model.dim,):
-            start = None
-        # An overflow inside a run is reported below, as an error about X and not as a warning about arithmetic.
-        with np.errstate(over="ignore", invalid="ignore"), convergence_warnings() as early:
-            result = lw.minimize(
-                problem,
-                start,
-                solver,
-                domain=self.domain,
-                max_passes=self.max_passes,
-                tol=aim,
-                seed=seed_of(self.random_state),
-                threads=threads_of(self.n_jobs),
-                verbose=bool(self.verbose),
-            )
-        w = np.array(result.x, dtype=np.float64)
-        if not np.all(np.isfinite(w)) or not np.isfinite(result.fun):
-            top = float(max(X.max(), -X.min()))
-            raise ValueError(
-                f"the fit ended with coefficients that are not finite; the entries of X reach {top:.3g}: "
-                "scale the columns, for example with sklearn.preprocessing.StandardScaler"
-            )
-        kept = result.gap is not None and result.gap <= promised * abs(result.fun)
-        if early and not kept:
-            warnings.warn(f"{type(self).__name__}: {early[0]}", ConvergenceWarning, stacklevel=3)
-        # The weights of the training samples stay out of the stored model: worst_case_weights(X, y) gives them again.
-        self.result_ = dataclasses.replace(result, weights=np.empty(0))
+        w = self._minimised(problem, start, solver, (promised, aim), X, self.domain)
         self.risk_ = risk
-        self.objective_ = float(result.fun)
-        self.gap_ = None if result.gap is None else float(result.gap)
-        self.n_iter_ = int(result.nit)
-        self.n_samples_seen_ = int(X.shape[0])
         self._stream = None
         return w
 
@@ -230,16 +147,6 @@ class RobustLinear(BaseEstimator):  # type: ignore[misc]
         promised = _SMOOTH_TOL if problem.smooth else _KINKED_TOL
         small = problem.smooth and math.prod(shape) <= _SMALL
         return promised, promised * (_POLISH if small else 1.0)
-
-    def _start(self) -> Array | None:
-        """The fitted coefficients as a vector w when `warm_start` asks for them."""
-        if not (self.warm_start and hasattr(self, "coef_")):
-            return None
-        return self._vector()
-
-    def _vector(self) -> Array:
-        coef = np.ravel(self.coef_)
-        return np.concatenate([coef, np.ravel(self.intercept_)]) if self.fit_intercept else coef
 
     # -- the fitted model on any data ---------------------------------------------------------------------------------
     def _evaluated(self, X: Any, y: Any, sample_weight: Any, groups: Any, risk: Any) -> tuple[lw.Robust, Any]:
@@ -300,29 +207,6 @@ class RobustLinear(BaseEstimator):  # type: ignore[misc]
         _, evaluation = self._evaluated(X, y, sample_weight, groups, None)
         return np.array(evaluation.weights, dtype=np.float64)
 
-    def sample_losses(self, X: Any, y: Any) -> Array:
-        """The loss of each sample.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n, d)
-            Samples.
-        y : array-like of shape (n,)
-            Labels or target values.
-
-        Returns
-        -------
-        losses : ndarray of shape (n,)
-            Losses of the fitted model, to be given to any risk: ``leeward.CVaR(0.1)(model.sample_losses(X, y))``.
-        """
-        check_is_fitted(self)
-        X = self._check_features(X)
-        return np.array(self._model(X, self._target(y), None, l2=0.0).losses(self._vector()))
-
-    def _scores(self, X: Any) -> Array:
-        check_is_fitted(self)
-        return linear_scores(self._check_features(X), np.atleast_2d(self.coef_), np.atleast_1d(self.intercept_))
-
 
 def learns_in_batches(estimator: Any) -> bool:
     """There is partial_fit but for the searches, which need all data at once."""
@@ -331,19 +215,3 @@ def learns_in_batches(estimator: Any) -> bool:
     raise AttributeError(
         f"{type(estimator).__name__} chooses by cross-validation, which needs all data: no partial_fit"
     )
-
-
-def linear_scores(X: Any, coef: Array, intercept: Array) -> Array:
-    """X coef^T + intercept of shape (n, k) in double precision; float32 rows are widened a block at a time."""
-    if in_file(X):  # checked and read by the core, which gives the pages of the file back behind it
-        k = len(coef)
-        labels, loss = (np.zeros(1), "squared") if k == 1 else (np.arange(k), "softmax")
-        model = lw.LinearModel(np.zeros((len(labels), X.shape[1])), labels, loss)
-        return model.scores(np.concatenate([coef.ravel(), intercept]), X).reshape(-1, k)
-    if sp.issparse(X) or X.dtype == np.float64:
-        return np.asarray(X @ coef.T + intercept)
-    scores = np.empty((X.shape[0], coef.shape[0]))
-    for first in range(0, X.shape[0], _ROWS):
-        scores[first : first + _ROWS] = X[first : first + _ROWS].astype(np.float64) @ coef.T
-    scores += intercept
-    return scores

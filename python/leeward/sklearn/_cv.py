@@ -17,9 +17,10 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.validation import column_or_1d
 
 from leeward.sklearn._base import RobustLinear
-from leeward.sklearn._classifier import RobustClassifier, plain_labels
+from leeward.sklearn._classifier import RobustClassifier
 from leeward.sklearn._errors import ConvergenceWarning, convergence_warnings
 from leeward.sklearn._inputs import weights_of
+from leeward.sklearn._labels import plain_labels
 from leeward.sklearn._names import risk_of, risk_parameters
 from leeward.sklearn._path import parameter_name, robust_path
 from leeward.sklearn._regressor import RobustRegressor

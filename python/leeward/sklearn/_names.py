@@ -57,6 +57,7 @@ _SOLVERS = {
     "svrg": "SVRG",
     "sarah": "SARAH",
     "storm": "STORM",
+    "nested": "NestedSGD",
 }
 
 

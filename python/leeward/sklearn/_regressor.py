@@ -10,9 +10,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import column_or_1d
 
 import leeward as lw
-from leeward.sklearn._base import Array, RobustLinear, learns_in_batches
+from leeward.sklearn._base import RobustLinear, learns_in_batches
 from leeward.sklearn._errors import convergence_warnings
 from leeward.sklearn._inputs import level, threads_of, weights_of
+from leeward.sklearn._linear import Array
 from leeward.sklearn._names import loss_name, loss_of
 
 __all__ = ["RobustRegressor"]
