@@ -58,13 +58,13 @@ class SinkhornClassifier(LinearClassifier, SinkhornLinear):
         size of its value. None takes the features as they are. The model is then that of ``X / scale_``, while `coef_` speaks
         of X: no scaler is needed before it, and another unit of a column gives the same predictions.
     l2 : float, default=1e-4
-        Strength of the ridge term. With ``l2 > 0`` every fit on the full batch has a certificate (`gap_`).
+        Strength of the ridge term. With ``l2 > 0`` every fit by L-BFGS has a certificate (`gap_`).
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes. "balanced" gives each class the same total weight.
     solver : str or leeward algorithm, default="auto"
-        "auto" is L-BFGS on the full batch, and SGD for losses with a kink on draws. "nested", "sgd" and "nesterov" draw points anew at
+        "auto" is L-BFGS, and SGD for losses with a kink on draws. "nested", "sgd" and "nesterov" draw points anew at
         each step. "svrg", "scsg", "sarah" and "storm" work on draws that are made once, as L-BFGS does where the objective is not exact.
     tol : float or None, default=None
         Certified relative gap at which the fit stops. None is 1e-6 for smooth losses, and smooth fits on small data (at most 2^18

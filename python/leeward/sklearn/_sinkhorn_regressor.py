@@ -64,7 +64,7 @@ class SinkhornRegressor(RegressorMixin, SinkhornLinear):  # type: ignore[misc]
         size of its value. None takes the features as they are. The model is then that of ``X / scale_``, while `coef_` speaks
         of X: no scaler is needed before it, and another unit of a column gives the same predictions.
     l2 : float, default=1e-4
-        Strength of the ridge term. With ``l2 > 0`` every fit on the full batch has a certificate (`gap_`).
+        Strength of the ridge term. With ``l2 > 0`` every fit by L-BFGS has a certificate (`gap_`).
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
     label_noise : float, default=0.0
@@ -72,7 +72,7 @@ class SinkhornRegressor(RegressorMixin, SinkhornLinear):  # type: ignore[misc]
     label_cost : float, default=1.0
         Factor of the squared move of a target in the cost.
     solver : str or leeward algorithm, default="auto"
-        "auto" is L-BFGS on the full batch, and SGD for losses with a kink on draws. "nested", "sgd" and "nesterov" draw points anew at
+        "auto" is L-BFGS, and SGD for losses with a kink on draws. "nested", "sgd" and "nesterov" draw points anew at
         each step. "svrg", "scsg", "sarah" and "storm" work on draws that are made once, as L-BFGS does where the objective is not exact.
     tol : float or None, default=None
         Certified relative gap at which the fit stops. None is 1e-6 for smooth losses, and smooth fits on small data (at most 2^18
