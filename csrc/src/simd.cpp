@@ -1,7 +1,5 @@
 #include "leeward/core/simd.hpp"
 
-#include <cstring>
-
 namespace leeward {
 
 // With clones, the question the loader asked when it chose among them; else what the compiler was told.
@@ -19,7 +17,5 @@ const char* simd_level() {
   return "baseline";
 #endif
 }
-
-bool wide_registers() { return std::strcmp(simd_level(), "avx512") == 0; }
 
 }  // namespace leeward

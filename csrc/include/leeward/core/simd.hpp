@@ -37,7 +37,4 @@ namespace leeward {
 // The level the kernels of this build run at here: "baseline", "avx2" or "avx512".
 const char* simd_level();
 
-// Whether there are thirty-two registers of eight doubles at that level, for the size of blocks.
-bool wide_registers();
-
 }  // namespace leeward

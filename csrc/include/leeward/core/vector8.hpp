@@ -49,6 +49,9 @@ LEEWARD_INLINE void store8(const Vector8& v, double* x) {
 LEEWARD_INLINE double lane8(const Vector8& v, int l) { return v.lane[l]; }
 #endif
 
+// Whether there are thirty-two registers of eight doubles, which the size of a block depends on.
+inline bool wide_registers() { return std::strcmp(simd_level(), "avx512") == 0; }
+
 // ((0 + 4) + (2 + 6)) + ((1 + 5) + (3 + 7)), as oracle/linear_dense folds.
 LEEWARD_INLINE double fold8(const Vector8& v) {
   return ((lane8(v, 0) + lane8(v, 4)) + (lane8(v, 2) + lane8(v, 6))) + ((lane8(v, 1) + lane8(v, 5)) + (lane8(v, 3) + lane8(v, 7)));
