@@ -11,7 +11,8 @@ from L-BFGS with a certified gap.
 The work of a method is the passes over the data (samples evaluated over n) that it takes to an objective within 2 % of the optimum. Each
 gets the constant step that makes this least, found in the same way (decades from 1 down to 1e-5 while they get better, then half and double
 of the best two, then the last iterate in place of the average), the full batch too. Runs of the search end within 2 %, when they have
-worked more than the best before them, or when they no longer come nearer; the chosen step then runs with several seeds.
+worked more than the best before them, when after a quarter of that work they are three times as far from the target as the best was then,
+or when they no longer come nearer; the chosen step then runs with several seeds.
 """
 
 from __future__ import annotations
@@ -113,10 +114,19 @@ class Run:
     trace: lw.Trace
 
 
-def run(goal: Goal, algorithm: lw.Algorithm, seed: int, limit: float, every: int, stop: bool) -> Run:
-    """One run on one thread. With ``stop`` it ends at the target, or when in the second half of its passes its distance to the target has
-    not fallen by a tenth; in any case once its objective is twice that of the start."""
+def distance(goal: Goal, trace: lw.Trace, passes: float) -> float:
+    """Objective above the target after so many passes."""
+    return float(np.interp(passes, trace.passes, trace.objective)) - goal.target
+
+
+def run(
+    goal: Goal, algorithm: lw.Algorithm, seed: int, limit: float, every: int, stop: bool, best: Run | None = None
+) -> Run:
+    """One run on one thread. With ``stop`` it ends at the target, when in the second half of its passes its distance to the target has
+    not fallen by a tenth, or when it is far behind ``best``; in any case once its objective is twice that of the start."""
     start = goal.problem.value(np.zeros(goal.problem.dim))
+    quarter = math.inf if best is None else 0.25 * best.passes
+    behind = 0.0 if best is None or math.isinf(quarter) else 3.0 * distance(goal, best.trace, quarter)
 
     def over(state: lw.State) -> bool:
         if not state.objective <= 2.0 * start:
@@ -124,7 +134,8 @@ def run(goal: Goal, algorithm: lw.Algorithm, seed: int, limit: float, every: int
         above = np.array(state.trace.objective) - goal.target
         half = len(above) // 2
         stuck = half >= 10 and above[half:].min() > 0.9 * above[:half].min()
-        return stop and bool(state.objective <= goal.target or stuck)
+        late = state.trace.passes[-1] >= quarter and above[-1] > behind
+        return stop and bool(state.objective <= goal.target or stuck or late)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a step that is too large ends its run with a warning
@@ -169,7 +180,7 @@ def methods(setting: Setting, size: int, risk: lw.Risk) -> list[Method]:
             every = max(1, size // (2 * n0 * (1 + levels.levels)))
             found.append(Method(f"MLMC {n0} to {n0 << levels.levels}", plain, every, setting.limit))
     whole = lw.Nesterov(lw.Minibatch(size, replace=False), step=1.0, form="momentum")
-    return [*found, Method("full batch", whole, 5, setting.full_limit)]
+    return [*found, Method("full batch", whole, 20, setting.full_limit)]
 
 
 @dataclass
@@ -194,11 +205,17 @@ class Outcome:
 def tuned(goal: Goal, method: Method, seed: int) -> tuple[lw.Nesterov | lw.SGD, int]:
     """The algorithm with the step of least work (of those that never reach the target: least final objective), and the runs made."""
     tried: dict[tuple[float, bool], tuple[float, float]] = {}
+    first: Run | None = None  # of the runs so far to the target
 
     def attempt(step: float, average: bool = True) -> tuple[float, float]:
+        nonlocal first
         if (step, average) not in tried:
-            limit = min([method.limit, *(work for work, _ in tried.values())])
-            one = run(goal, replace(method.algorithm, step=step, average=average), seed, limit, method.every, True)
+            limit = method.limit if first is None else first.passes
+            one = run(
+                goal, replace(method.algorithm, step=step, average=average), seed, limit, method.every, True, first
+            )
+            if one.passes < (math.inf if first is None else first.passes):
+                first = one
             final = float(one.trace.objective[-1])
             tried[step, average] = (one.passes, final if math.isfinite(final) else math.inf)
         return tried[step, average]

@@ -5,13 +5,31 @@
 #include <utility>
 
 #include "leeward/core/simd.hpp"
-#include "leeward/core/vector8.hpp"
+#include "leeward/core/vectors.hpp"
 #include "leeward/oracle/linear_matrix.hpp"
 #include "leeward/oracle/prefetch.hpp"
 
 namespace leeward {
 namespace {
 
+// Blocks by the registers of a level: sixteen of `width` doubles, thirty-two at AVX-512, where a load serves twice the products.
+struct Baseline {
+  static constexpr int width = 2, rows = 2, dots = 5, sums = 5;
+};
+struct Avx2 {
+  static constexpr int width = 4, rows = 2, dots = 5, sums = 5;
+};
+struct Avx512 {
+  static constexpr int width = 8, rows = 4, dots = 5, sums = 10;
+};
+
+constexpr int kLanes8 = 8;                  // lanes of a dot product; a narrower register takes some of them at a time
+constexpr int kFew = 5;                     // outputs of a smaller group
+constexpr std::int64_t kColumnsAhead = 32;  // rows are too far apart for the hardware to fetch their next columns
+
+LEEWARD_INLINE double fold8(const double* lane) {  // as oracle/linear_dense folds
+  return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+}
 
 // The last cols mod 8 entries, filled up with zeros.
 template <class T>
@@ -19,59 +37,50 @@ LEEWARD_INLINE void fill_tail(const T* x, std::int64_t count, double* tail) {
   for (std::int64_t l = 0; l < 8; ++l) tail[l] = l < count ? static_cast<double>(x[l]) : 0.0;
 }
 
-constexpr std::int64_t kColumnsAhead = 32;  // rows are too far apart for the hardware to fetch their next columns
-
-// Blocks by the registers of a level: with thirty-two of eight doubles, a load serves twice the products. Bits do not depend on blocks.
-struct Narrow {
-  static constexpr int rows = 2, dots = 5, sums = 5;
-};
-struct Wide {
-  static constexpr int rows = 4, dots = 5, sums = 10;
-};
-
 // a[r][c] += p[r] k for each row.
-template <int R, std::size_t N>
-LEEWARD_INLINE void multiply_add(const Vector8 (&p)[R], const Vector8& k, Vector8 (&a)[R][N], std::size_t c) {
+template <class V, int R, std::size_t N>
+LEEWARD_INLINE void multiply_add(const V (&p)[R], const V& k, V (&a)[R][N], std::size_t c) {
   for (int r = 0; r < R; ++r) a[r][c] += p[r] * k;
 }
 
-// Eight columns of R rows against C outputs.
-template <int R, class T, std::size_t... C>
+// W columns from j on of R rows against C outputs, whose weights stand `apart`.
+template <int W, int R, class T, std::size_t... C>
 LEEWARD_INLINE void dot_step(const T* const (&x)[R], std::int64_t j, const double* w, std::int64_t apart,
-                             Vector8 (&a)[R][sizeof...(C)], std::index_sequence<C...>) {
-  Vector8 p[R], k;
-  for (int r = 0; r < R; ++r) load8(x[r] + j, p[r]);
-  ((load8(w + static_cast<std::int64_t>(C) * apart, k), multiply_add(p, k, a, C)), ...);
+                             Vector<W> (&a)[R][sizeof...(C)], std::index_sequence<C...>) {
+  Vector<W> p[R], k;
+  for (int r = 0; r < R; ++r) load<W>(x[r] + j, p[r]);
+  ((load<W>(w + static_cast<std::int64_t>(C) * apart, k), multiply_add(p, k, a, C)), ...);
 }
 
-// With kFetch the rows `ahead` are fetched step by step, for the next block.
-template <int R, bool kFetch, class T, std::size_t... C>
-LEEWARD_INLINE void dot_block(const T* const (&x)[R], const T* const (&ahead)[R], std::int64_t cols, const double* w, const double* w_tail, double* const (&out)[R],
-                              std::int64_t to, std::index_sequence<C...> group) {
-  Vector8 a[R][sizeof...(C)] = {};
+// The dot products of R rows with C outputs. With kFetch the rows `ahead` are fetched step by step, for the next block.
+template <int W, int R, bool kFetch, class T, std::size_t... C>
+LEEWARD_INLINE void dot_block(const T* const (&x)[R], const T* const (&ahead)[R], std::int64_t cols, const double* w,
+                              const double* w_tail, double* const (&out)[R], std::int64_t to, std::index_sequence<C...> group) {
   const std::int64_t whole = cols / 8 * 8;
-  for (std::int64_t j = 0; j < whole; j += 8) {
-    if constexpr (kFetch)
-      for (int r = 0; r < R; ++r) LEEWARD_PREFETCH(ahead[r] + j);
-    dot_step<R>(x, j, w + j, cols, a, group);
+  alignas(64) double lanes[R][sizeof...(C)][kLanes8], tails[R][8];
+  const double* ends[R];
+  for (int r = 0; r < R; ++r) {
+    if (whole < cols) fill_tail(x[r] + whole, cols - whole, tails[r]);
+    ends[r] = tails[r];
   }
-  if (whole < cols) {
-    alignas(64) double tails[R][8];
-    const double* ends[R];
-    for (int r = 0; r < R; ++r) {
-      fill_tail(x[r] + whole, cols - whole, tails[r]);
-      ends[r] = tails[r];
+  for (int first = 0; first < kLanes8; first += W) {
+    Vector<W> a[R][sizeof...(C)] = {};
+    for (std::int64_t j = 0; j < whole; j += 8) {
+      if (kFetch && first == 0)
+        for (int r = 0; r < R; ++r) LEEWARD_PREFETCH(ahead[r] + j);
+      dot_step<W, R>(x, j + first, w + j + first, cols, a, group);
     }
-    dot_step<R>(ends, 0, w_tail, 8, a, group);
+    if (whole < cols) dot_step<W, R>(ends, first, w_tail + first, 8, a, group);
+    for (int r = 0; r < R; ++r) (store<W>(a[r][C], lanes[r][C] + first), ...);
   }
-  for (int r = 0; r < R; ++r) ((out[r][to + static_cast<std::int64_t>(C)] = fold8(a[r][C])), ...);
+  for (int r = 0; r < R; ++r) ((out[r][to + static_cast<std::int64_t>(C)] = fold8(lanes[r][C])), ...);
 }
 
 constexpr std::int64_t kTailed = 64;  // outputs whose ends are filled up at a time
 
-template <class Block, class T>
+template <class Level, class T>
 LEEWARD_INLINE void dots_body(DenseView<T> x, Rows rows, const double* w, std::int64_t outputs, const double* biases, double* out) {
-  constexpr int R = Block::rows, C = Block::dots;
+  constexpr int W = Level::width, R = Level::rows, C = Level::dots;
   const std::int64_t cols = x.cols, whole = cols / 8 * 8;
   alignas(64) double w_tail[kTailed * 8];
   for (std::int64_t part = 0; part < outputs; part += kTailed) {
@@ -89,13 +98,13 @@ LEEWARD_INLINE void dots_body(DenseView<T> x, Rows rows, const double* w, std::i
       }
       std::int64_t c = 0;
       if (C <= count) {
-        dot_block<R, true>(row, ahead, cols, w + part * cols, w_tail, to, 0, std::make_index_sequence<C>{});
+        dot_block<W, R, true>(row, ahead, cols, w + part * cols, w_tail, to, 0, std::make_index_sequence<C>{});
         c = C;
       }
       for (; c + C <= count; c += C)
-        dot_block<R, false>(row, ahead, cols, w + (part + c) * cols, w_tail + 8 * c, to, c, std::make_index_sequence<C>{});
+        dot_block<W, R, false>(row, ahead, cols, w + (part + c) * cols, w_tail + 8 * c, to, c, std::make_index_sequence<C>{});
       for (; c < count; ++c)
-        dot_block<R, false>(row, ahead, cols, w + (part + c) * cols, w_tail + 8 * c, to, c, std::make_index_sequence<1>{});
+        dot_block<W, R, false>(row, ahead, cols, w + (part + c) * cols, w_tail + 8 * c, to, c, std::make_index_sequence<1>{});
       if (biases == nullptr) continue;
       for (int r = 0; r < R && k + r < rows.count; ++r)
         for (c = 0; c < count; ++c) to[r][c] += biases[part + c];
@@ -103,87 +112,92 @@ LEEWARD_INLINE void dots_body(DenseView<T> x, Rows rows, const double* w, std::i
   }
 }
 
-template <std::size_t... C>
-LEEWARD_INLINE void sum_step(const double* r, const Vector8& p, const Vector8& q, Vector8 (&a)[sizeof...(C)],
-                             Vector8 (&b)[sizeof...(C)], std::index_sequence<C...>) {
+template <class V, std::size_t... C>
+LEEWARD_INLINE void sum_step(const double* r, const V& p, const V& q, V (&a)[sizeof...(C)], V (&b)[sizeof...(C)],
+                             std::index_sequence<C...>) {
   ((a[C] += r[C] * p, b[C] += r[C] * q), ...);
 }
 
-template <std::size_t... C>
-LEEWARD_INLINE void add_to(double* out, std::int64_t apart, std::int64_t count, const Vector8 (&a)[sizeof...(C)],
-                           const Vector8 (&b)[sizeof...(C)], std::index_sequence<C...>) {
-  const auto add = [count](double* to, const Vector8& low, const Vector8& high) {
-    alignas(64) double both[16];
-    store8(low, both);
-    store8(high, both + 8);
-    for (std::int64_t l = 0; l < count; ++l) to[l] += both[l];
-  };
-  (add(out + static_cast<std::int64_t>(C) * apart, a[C], b[C]), ...);
+template <int W>
+LEEWARD_INLINE void add_to(double* out, std::int64_t count, const Vector<W>& low, const Vector<W>& high) {
+  alignas(64) double both[2 * W];
+  store<W>(low, both);
+  store<W>(high, both + W);
+  for (std::int64_t l = 0; l < count; ++l) out[l] += both[l];
 }
 
-// Sixteen columns from j on (`count` of them are there) of C outputs, over all rows.
-template <class T, std::size_t... C>
+// 2 W columns from j on (`count` of them are there) of C outputs, over all rows.
+template <int W, class T, std::size_t... C>
 LEEWARD_INLINE void sum_columns(DenseView<T> x, Rows rows, std::int64_t j, std::int64_t count, const double* r, std::int64_t outputs,
                                 double* out, std::index_sequence<C...> group) {
-  Vector8 a[sizeof...(C)] = {}, b[sizeof...(C)] = {};
+  Vector<W> a[sizeof...(C)] = {}, b[sizeof...(C)] = {};
   for (std::int64_t k = 0; k < rows.count; ++k) {
     const T* const row = x.row(rows[k]) + j;
     LEEWARD_PREFETCH(row + kColumnsAhead);
-    if constexpr (sizeof(T) == 8) LEEWARD_PREFETCH(row + kColumnsAhead + 8);
-    Vector8 p, q;
-    if (count == 16) {
-      load8(row, p);
-      load8(row + 8, q);
+    if constexpr (sizeof(T) == 8 && W == 8) LEEWARD_PREFETCH(row + kColumnsAhead + 8);
+    Vector<W> p, q;
+    if (count == 2 * W) {
+      load<W>(row, p);
+      load<W>(row + W, q);
     } else {
-      alignas(64) double tail[16];
-      for (std::int64_t l = 0; l < 16; ++l) tail[l] = l < count ? static_cast<double>(row[l]) : 0.0;
-      load8(tail, p);
-      load8(tail + 8, q);
+      alignas(64) double tail[2 * W];
+      for (std::int64_t l = 0; l < 2 * W; ++l) tail[l] = l < count ? static_cast<double>(row[l]) : 0.0;
+      load<W>(tail, p);
+      load<W>(tail + W, q);
     }
     sum_step(r + k * outputs, p, q, a, b, group);
   }
-  add_to(out + j, x.cols, count, a, b, group);
+  (add_to<W>(out + j + static_cast<std::int64_t>(C) * x.cols, count, a[C], b[C]), ...);
 }
 
-template <class Block, class T>
+template <class Level, class T>
 LEEWARD_INLINE void sums_body(DenseView<T> x, Rows rows, const double* r, std::int64_t outputs, double* out) {
-  constexpr int C = Block::sums, kLess = Narrow::sums;
-  for (std::int64_t j = 0; j < x.cols; j += 16) {
-    const std::int64_t count = x.cols - j < 16 ? x.cols - j : 16;
+  constexpr int W = Level::width, C = Level::sums;
+  for (std::int64_t j = 0; j < x.cols; j += 2 * W) {
+    const std::int64_t count = x.cols - j < 2 * W ? x.cols - j : 2 * W;
     std::int64_t c = 0;
     for (; c + C <= outputs; c += C)
-      sum_columns(x, rows, j, count, r + c, outputs, out + c * x.cols, std::make_index_sequence<C>{});
-    for (; C > kLess && c + kLess <= outputs; c += kLess)
-      sum_columns(x, rows, j, count, r + c, outputs, out + c * x.cols, std::make_index_sequence<kLess>{});
-    for (; c < outputs; ++c) sum_columns(x, rows, j, count, r + c, outputs, out + c * x.cols, std::make_index_sequence<1>{});
+      sum_columns<W>(x, rows, j, count, r + c, outputs, out + c * x.cols, std::make_index_sequence<C>{});
+    if constexpr (C > kFew)
+      for (; c + kFew <= outputs; c += kFew)
+        sum_columns<W>(x, rows, j, count, r + c, outputs, out + c * x.cols, std::make_index_sequence<kFew>{});
+    for (; c < outputs; ++c) sum_columns<W>(x, rows, j, count, r + c, outputs, out + c * x.cols, std::make_index_sequence<1>{});
   }
 }
 
-#define LEEWARD_OUTPUTS(Block, T)                                                                                     \
-  LEEWARD_CLONES void dots_kernel(Block, DenseView<T> x, Rows rows, const double* w, std::int64_t outputs,               \
-                                  const double* biases, double* out) {                                                   \
-    dots_body<Block>(x, rows, w, outputs, biases, out);                                                                  \
-  }                                                                                                                      \
-  LEEWARD_CLONES void sums_kernel(Block, DenseView<T> x, Rows rows, const double* r, std::int64_t outputs, double* out) { \
-    sums_body<Block>(x, rows, r, outputs, out);                                                                          \
+#define LEEWARD_OUTPUTS(at, Level, T)                                                                               \
+  at void dots_kernel(Level, DenseView<T> x, Rows rows, const double* w, std::int64_t outputs, const double* biases, \
+                      double* out) {                                                                                 \
+    dots_body<Level>(x, rows, w, outputs, biases, out);                                                              \
+  }                                                                                                                  \
+  at void sums_kernel(Level, DenseView<T> x, Rows rows, const double* r, std::int64_t outputs, double* out) {        \
+    sums_body<Level>(x, rows, r, outputs, out);                                                                      \
   }
 
-LEEWARD_OUTPUTS(Narrow, float)
-LEEWARD_OUTPUTS(Narrow, double)
-LEEWARD_OUTPUTS(Wide, float)
-LEEWARD_OUTPUTS(Wide, double)
+LEEWARD_OUTPUTS(, Baseline, float)
+LEEWARD_OUTPUTS(, Baseline, double)
+LEEWARD_OUTPUTS(LEEWARD_AT_AVX2, Avx2, float)
+LEEWARD_OUTPUTS(LEEWARD_AT_AVX2, Avx2, double)
+LEEWARD_OUTPUTS(LEEWARD_AT_AVX512, Avx512, float)
+LEEWARD_OUTPUTS(LEEWARD_AT_AVX512, Avx512, double)
 
 }  // namespace
 
 template <class T>
 void dense_output_dots(DenseView<T> x, Rows rows, const double* w, std::int64_t outputs, const double* biases, double* out) {
-  if (wide_registers()) return dots_kernel(Wide{}, x, rows, w, outputs, biases, out);
-  dots_kernel(Narrow{}, x, rows, w, outputs, biases, out);
+  switch (register_width()) {
+    case 8: return dots_kernel(Avx512{}, x, rows, w, outputs, biases, out);
+    case 4: return dots_kernel(Avx2{}, x, rows, w, outputs, biases, out);
+    default: return dots_kernel(Baseline{}, x, rows, w, outputs, biases, out);
+  }
 }
 template <class T>
 void dense_output_sums(DenseView<T> x, Rows rows, const double* r, std::int64_t outputs, double* out) {
-  if (wide_registers()) return sums_kernel(Wide{}, x, rows, r, outputs, out);
-  sums_kernel(Narrow{}, x, rows, r, outputs, out);
+  switch (register_width()) {
+    case 8: return sums_kernel(Avx512{}, x, rows, r, outputs, out);
+    case 4: return sums_kernel(Avx2{}, x, rows, r, outputs, out);
+    default: return sums_kernel(Baseline{}, x, rows, r, outputs, out);
+  }
 }
 
 template void dense_output_dots(DenseView<float>, Rows, const double*, std::int64_t, const double*, double*);
