@@ -11,6 +11,8 @@
 #include "leeward/estimator/sinkhorn_batch.hpp"
 #include "leeward/risk/bisection.hpp"
 #include "py_batch.hpp"
+#include "py_collect.hpp"
+#include "py_points.hpp"
 
 namespace leeward::python {
 namespace {
@@ -123,6 +125,13 @@ void bind_sinkhorn(py::module_& m) {
       .def(py::init(&make_perturbed), arg("model"), arg("reference"), arg("cost"), arg("draws"), arg("seed"), py::keep_alive<1, 2>(),
            py::keep_alive<1, 3>())
       .def("points", &drawn_points, arg("index").none(true), arg("threads") = 0, "(points, labels) by number.");
+
+  py::class_<PyPoints, PerturbedOracle, std::shared_ptr<PyPoints>>(m, "PyPoints", py::custom_type_setup(&let_collect<PyPoints>))
+      .def(py::init([](py::object losses, py::object gradient, py::object costs, std::int64_t samples, std::int64_t dim,
+                       std::int64_t draws) {
+             return std::make_shared<PyPoints>(std::move(losses), std::move(gradient), std::move(costs), samples, dim, draws);
+           }),
+           arg("losses"), arg("gradient"), arg("costs"), arg("samples"), arg("dim"), arg("draws"));
 
   py::class_<SinkhornOracle, Oracle, std::shared_ptr<SinkhornOracle>>(m, "SinkhornOracle")
       .def(py::init([](std::shared_ptr<PerturbedOracle> points, std::shared_ptr<Risk> inner, double lam, double constant) {

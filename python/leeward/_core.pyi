@@ -6,7 +6,7 @@ import collections.abc
 import numpy
 import numpy.typing
 import typing
-__all__: list[str] = ['AveragedLevels', 'CFunctionOracle', 'Descent', 'DualBatch', 'Estimator', 'GaussianSmoothing', 'GrowingBatch', 'Level', 'LinearMatrix', 'LinearOracle', 'Minibatch', 'Mlmc', 'NestedEstimator', 'Oracle', 'PenaltySearch', 'PerturbedLinear', 'PerturbedOracle', 'PrimalDual', 'PyLevel', 'PyOracle', 'PyVjpOracle', 'Risk', 'RiskSolution', 'ScoreMemo', 'SinkhornBatch', 'SinkhornOracle', 'SnapshotDifference', 'Spider', 'Storm', 'TrackedLevels', 'call_seconds', 'cholesky', 'composed', 'deviation_penalty', 'dot', 'draws', 'elementwise_level', 'first_non_finite', 'linear_level', 'make_bisection', 'make_chi_square', 'make_cressie_read', 'make_cvar', 'make_exponential_spectrum', 'make_extremile', 'make_kl', 'make_kl_cvar', 'make_mean', 'make_smoothed_cvar', 'make_smoothed_total_variation', 'make_step_spectrum', 'make_tilted', 'make_total_variation', 'make_worst', 'parallel_backend', 'prox', 'real_math', 'resolve_threads', 'returns_level', 'simd_level', 'solve_triangular', 'stage_steps', 'sum', 'weighted_gram', 'weighted_sum']
+__all__: list[str] = ['AveragedLevels', 'CFunctionOracle', 'Descent', 'DualBatch', 'Estimator', 'GaussianSmoothing', 'GrowingBatch', 'Level', 'LinearMatrix', 'LinearOracle', 'Minibatch', 'Mlmc', 'NestedEstimator', 'Oracle', 'PenaltySearch', 'PerturbedLinear', 'PerturbedOracle', 'PrimalDual', 'PyLevel', 'PyOracle', 'PyPoints', 'PyVjpOracle', 'Risk', 'RiskSolution', 'ScoreMemo', 'SinkhornBatch', 'SinkhornOracle', 'SnapshotDifference', 'Spider', 'Storm', 'TrackedLevels', 'call_seconds', 'cholesky', 'composed', 'deviation_penalty', 'dot', 'draws', 'elementwise_level', 'first_non_finite', 'linear_level', 'make_bisection', 'make_chi_square', 'make_cressie_read', 'make_cvar', 'make_exponential_spectrum', 'make_extremile', 'make_kl', 'make_kl_cvar', 'make_mean', 'make_smoothed_cvar', 'make_smoothed_total_variation', 'make_step_spectrum', 'make_tilted', 'make_total_variation', 'make_worst', 'parallel_backend', 'prox', 'real_math', 'resolve_threads', 'returns_level', 'simd_level', 'solve_triangular', 'stage_steps', 'sum', 'weighted_gram', 'weighted_sum']
 class real_math:
     """
     The core's own real functions, the same bits at each SIMD level.
@@ -378,6 +378,9 @@ class PerturbedLinear(PerturbedOracle):
         """
         (points, labels) by number.
         """
+class PyPoints(PerturbedOracle):
+    def __init__(self, losses: typing.Any, gradient: typing.Any, costs: typing.Any, samples: typing.SupportsInt | typing.SupportsIndex, dim: typing.SupportsInt | typing.SupportsIndex, draws: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
 class SinkhornOracle(Oracle):
     def __init__(self, points: PerturbedOracle, inner: Risk, lam: typing.SupportsFloat | typing.SupportsIndex, constant: typing.SupportsFloat | typing.SupportsIndex) -> None:
         ...

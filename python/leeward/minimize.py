@@ -18,7 +18,7 @@ from leeward._threads import thread_request
 from leeward.algorithms import LBFGS, PMVR, SGD, SMVR, Algorithm, Minibatch, NestedSGD, Nesterov, ProximalNewton
 from leeward.domains import Domain
 from leeward.errors import ConvergenceWarning
-from leeward.oracles import LinearModel, Oracle
+from leeward.oracles import Oracle
 from leeward.problems import Composition, Robust, Sinkhorn
 from leeward.result import Status
 
@@ -201,7 +201,7 @@ def _choose(problem: Any, domain: Domain | None) -> tuple[Algorithm, str]:
         if problem.jacobians:
             return SMVR(), "SMVR was chosen because the problem is a composition"
         return PMVR(), "PMVR was chosen because a level of the composition answers products only"
-    linear = isinstance(problem.oracle, LinearModel) or isinstance(problem, Sinkhorn)
+    linear = problem.linear is not None
     small = linear or problem.size <= _FULL_BATCH_SAMPLES
     lbfgs = LBFGS()
     if isinstance(problem, Sinkhorn) and not problem.common:

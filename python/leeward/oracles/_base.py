@@ -45,7 +45,7 @@ class Oracle:
 
     def __init__(self) -> None:
         raise TypeError(
-            "Oracle is a base class; use LinearModel, FunctionOracle, CFunctionOracle, SamplerOracle or from_vjp"
+            "Oracle is a base class; use LinearModel, FunctionOracle, CFunctionOracle, SamplerOracle, PointOracle or from_vjp"
         )
 
     @property

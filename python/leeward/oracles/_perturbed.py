@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from leeward.oracles._linear import LinearModel
+    from leeward.oracles._point import PointOracle
 
 __all__ = ["Answers", "PerturbedModel"]
 
@@ -30,7 +31,7 @@ class Answers(Protocol):
 
 
 class PerturbedModel(Oracle):
-    """A linear model whose loss of sample i is ``Psi_i(w)``; made by :class:`leeward.Sinkhorn`, which explains it.
+    """An oracle whose loss of sample i is ``Psi_i(w)``; made by :class:`leeward.Sinkhorn`, which explains it.
 
     Examples
     --------
@@ -40,7 +41,7 @@ class PerturbedModel(Oracle):
     (2,)
     """
 
-    def __init__(self, model: LinearModel, core: Any, points: Any) -> None:
+    def __init__(self, model: LinearModel | PointOracle, core: Any, points: Any) -> None:
         self.model = model
         self.l2, self.penalised, self.sample_weight = model.l2, model.penalised, model.sample_weight
         self.convex, self.smooth = model.convex, model.smooth

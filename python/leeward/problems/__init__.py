@@ -5,8 +5,9 @@ from __future__ import annotations
 from leeward.problems._composition import Composition, CompositionEvaluation
 from leeward.problems._mean_deviation import MeanDeviation
 from leeward.problems._robust import Evaluation, Robust
-from leeward.problems._sinkhorn import Sinkhorn, SinkhornEvaluation
+from leeward.problems._sinkhorn import Sinkhorn
 from leeward.problems._sinkhorn_ball import SinkhornBall
+from leeward.problems._sinkhorn_evaluation import SinkhornEvaluation
 
 __all__ = [
     "Composition",

@@ -47,12 +47,13 @@ def exact_for(problem: Sinkhorn, asked: Any, reference: Reference, cost: Cost) -
         raise ValueError(f"exact must be 'auto', True or False, got {asked!r}")
     divergence = problem.inner.divergence
     fits = (
-        reference.kind == 0
+        problem.linear is not None
+        and reference.kind == 0
         and reference.scale.size == 1
         and reference.bounds is None
         and reference.label_noise == 0
         and cost.kind == 0
-        and GaussianSmoothing.supported(problem.model, divergence)
+        and GaussianSmoothing.supported(problem.linear, divergence)
     )
     if asked is True and not fits:
         raise ValueError(
@@ -64,11 +65,12 @@ def exact_for(problem: Sinkhorn, asked: Any, reference: Reference, cost: Cost) -
     if asked is False or not fits or problem.common:
         return None
     assert divergence is not None
+    assert problem.linear is not None
     share = penalty_of(problem.inner) / (problem.lam * problem.entropy)  # 2 for (t - 1)^2
     k = cost.scale
     noise = float(reference.scale[0])
     try:
-        return Exact(GaussianSmoothing(problem.model, divergence, problem.lam * k, share * problem.entropy / k, noise))
+        return Exact(GaussianSmoothing(problem.linear, divergence, problem.lam * k, share * problem.entropy / k, noise))
     except ValueError:  # a noise far too large for the entropy
         if asked is True:
             raise

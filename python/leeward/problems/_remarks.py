@@ -41,7 +41,9 @@ def remarks(problem: Sinkhorn, w: Vector, effective: Vector | None, reference: R
 
 def _finite(problem: Sinkhorn, w: Vector, reference: Reference, cost: Cost) -> bool:
     """Whether KL's ``E exp((l - lam c)/(lam eps))`` exists for a quadratic loss: ``w^T S w < lam eps``, S the tilted covariance."""
-    quadratic = isinstance(problem.model.loss, Squared | SquaredHinge) and isinstance(problem.inner, KL)
+    quadratic = isinstance(getattr(problem.model, "loss", None), Squared | SquaredHinge) and isinstance(
+        problem.inner, KL
+    )
     if not (quadratic and reference.gaussian and cost.kind == 0 and reference.bounds is None):
         return True
     d = problem.model.n_features

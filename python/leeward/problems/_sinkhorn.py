@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,52 +14,33 @@ import numpy as np
 from leeward import _arrays, _core
 from leeward._once import once
 from leeward._sums import dot
+from leeward.errors import InfiniteError
 from leeward.losses import Absolute, Huber, Quantile, Squared
-from leeward.oracles import LinearModel
+from leeward.oracles import LinearModel, PointOracle
 from leeward.oracles._perturbed import PerturbedModel
+from leeward.problems._drawn import DrawnPoints
 from leeward.problems._exact import exact_for
 from leeward.problems._inner import dual_form, inner_risk, penalty_of
 from leeward.problems._remarks import remarks
 from leeward.problems._robust import Evaluation, Robust
+from leeward.problems._sinkhorn_evaluation import SinkhornEvaluation
 from leeward.problems._sinkhorn_gap import repaired_gap
 from leeward.problems._transport import checked_cost, checked_reference, positive
 from leeward.risks import KL, SmoothedCVaR
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import ArrayLike, NDArray
 
     Vector = NDArray[np.float64]
     _Answers = tuple[Vector, Vector, Vector | None, Vector | None]
 
-__all__ = ["Sinkhorn", "SinkhornEvaluation"]
+__all__ = ["Sinkhorn"]
 
 _TOL = 1e-12  # of bisection, in units of the spread of the losses plus lam eps
 _WORTH = 0.1  # a gap that cannot be below this share of the objective is not computed
 _REAL_LABELS = (Squared, Huber, Absolute, Quantile)
-
-
-@dataclass(frozen=True)
-class SinkhornEvaluation(Evaluation):
-    """An :class:`Evaluation` of a Sinkhorn problem; ``losses`` are the ``Psi_i``.
-
-    Attributes
-    ----------
-    inner_eta : ndarray (n,) or None
-        Minimisers eta of the inner problems; None where they are not sampled.
-    effective_draws : ndarray (n,) or None
-        ``1 / sum_j q_ij^2``: from how many of its m points a sample's worst case is made. Near 1, the weights have
-        collapsed on one point and the sampled problem says little.
-
-    Examples
-    --------
-    >>> import numpy as np, leeward as lw
-    >>> made = lw.Sinkhorn(lw.LinearModel(np.eye(3), [0, 1, 1]), "chi2", draws=4, exact=False).evaluate(np.ones(4))
-    >>> bool((made.effective_draws <= 4 + 1e-9).all()), made.inner_eta.shape
-    (True, (3,))
-    """
-
-    inner_eta: Vector | None
-    effective_draws: Vector | None
 
 
 class Sinkhorn(Robust):
@@ -76,7 +56,7 @@ class Sinkhorn(Robust):
 
     Parameters
     ----------
-    oracle : LinearModel
+    oracle : LinearModel or PointOracle
         The model; its rows and labels are the samples, its ``sample_weight`` their weights.
     divergence : "kl", "chi2", "pearson" or a divergence of ``leeward.divergences``, default "kl"
         f. ``"chi2"`` is ``(t - 1)^2/2``; ``"pearson"`` is ``(t - 1)^2``, whose dual ``(s + 2)_+^2/4 - 1`` stands in the paper
@@ -88,15 +68,16 @@ class Sinkhorn(Robust):
     noise : float, (d,) or (d, d), optional
         Size of the reference: standard deviation of the Gaussian (0.2 by default), or one a feature, or its covariance;
         scale of the Laplace law, radius of the ball.
-    cost : str, default "sqeuclidean"
+    cost : str or callable, default "sqeuclidean"
         ``|xi - zeta|^2`` ("sqeuclidean"), or its 2-norm ("euclidean"), 1-norm ("l1", "cityblock") or largest coordinate ("linf",
-        "chebyshev").
+        "chebyshev"). Or ``cost(rows, points) -> array (k,)``, not negative, of samples and their points, both (k, d).
     cost_scale : float, default 1.0
         Factor of the cost.
     draws : int, default 8
         m, points a sample. With one point every weight is 1 and the problem is plain noise augmentation.
-    reference : "gaussian", "laplace", "ball" or array (k, d), default "gaussian"
-        The law of ``xi - zeta``; rows of an array are displacements, drawn with equal chance.
+    reference : "gaussian", "laplace", "ball", array (k, d) or callable, default "gaussian"
+        The law of ``xi - zeta``; rows of an array are displacements, drawn with equal chance. Or ``reference(rows, draws) -> points``
+        (k, d), from their samples (k, d) and random numbers ``draws.normal(j)``, ``draws.uniform(j)`` (k, j) (:class:`leeward.Draws`).
     bounds : (lower, upper), optional
         Numbers or arrays (d,): points are clipped to this box.
     label_noise : float, default 0.0
@@ -125,6 +106,11 @@ class Sinkhorn(Robust):
         Whether values are those of the kernel itself.
     draws, lam, entropy, common, recentre, seed
         As given.
+
+    Raises
+    ------
+    OracleError
+        When a function of yours returns something of another shape or kind, or no finite numbers. Its exceptions come unchanged.
 
     Warns
     -----
@@ -155,13 +141,13 @@ class Sinkhorn(Robust):
 
     def __init__(
         self,
-        oracle: LinearModel,
+        oracle: LinearModel | PointOracle,
         divergence: Any = "kl",
         *,
         lam: float = 1.0,
         entropy: float = 0.1,
         noise: ArrayLike | None = None,
-        cost: str = "sqeuclidean",
+        cost: str | Callable[..., Any] = "sqeuclidean",
         cost_scale: float = 1.0,
         draws: int = 8,
         reference: Any = "gaussian",
@@ -174,16 +160,17 @@ class Sinkhorn(Robust):
         seed: int = 0,
     ) -> None:
         settings = {k: v for k, v in locals().items() if k not in ("self", "__class__", "oracle", "divergence")}
-        if not isinstance(oracle, LinearModel):
-            raise TypeError(f"oracle must be a LinearModel, got {type(oracle).__name__}")
+        if not isinstance(oracle, LinearModel | PointOracle):
+            raise TypeError(f"oracle must be a LinearModel or a PointOracle, got {type(oracle).__name__}")
         self.model = oracle
         self.lam, self.entropy = positive(lam, "lam"), positive(entropy, "entropy")
         self.inner = inner_risk(divergence, self.lam * self.entropy)
         d = oracle.n_features
         self._cost = checked_cost(cost, cost_scale, label_cost)
         self._reference = checked_reference(reference, noise, bounds, label_noise, d)
-        if self._reference.label_noise and not isinstance(oracle.loss, _REAL_LABELS):
-            raise ValueError(f"label_noise needs a loss of real labels such as 'squared', got {oracle.loss!r}")
+        self._loss = oracle.loss if isinstance(oracle, LinearModel) else oracle
+        if self._reference.label_noise and not isinstance(self._loss, _REAL_LABELS):
+            raise ValueError(f"label_noise needs a loss of real labels such as 'squared', got {self._loss!r}")
         self._given = (divergence, cost, noise)
         self.draws = _arrays.count(draws, "draws", 1)
         self.seed = _arrays.count(seed, "seed")
@@ -231,8 +218,15 @@ class Sinkhorn(Robust):
         if self.recentre:
             reference, constant = reference.tilted(self._cost, lam, self.entropy, self.model.n_features)
             lam = 0.0  # the tilt has taken the cost in
-        points = _core.PerturbedLinear(self.model._core, reference.native(), self._cost.native(), draws, seed)
-        return _core.SinkhornOracle(points, self.inner._core if inner is None else inner, lam, constant), points
+        points: Any
+        if isinstance(self.model, LinearModel) and reference.function is None and self._cost.function is None:
+            points = core = _core.PerturbedLinear(
+                self.model._core, reference.native(), self._cost.native(), draws, seed
+            )
+        else:
+            points = DrawnPoints(self.model, reference, self._cost, draws, seed)
+            core = points.core
+        return _core.SinkhornOracle(core, self.inner._core if inner is None else inner, lam, constant), points
 
     @property
     def exact(self) -> bool:
@@ -240,9 +234,9 @@ class Sinkhorn(Robust):
         return self._exact is not None
 
     @property
-    def linear(self) -> LinearModel:
-        """The model."""
-        return self.model
+    def linear(self) -> LinearModel | None:
+        """The model, None for a :class:`PointOracle`."""
+        return self.model if isinstance(self.model, LinearModel) else None
 
     @property
     def spread(self) -> float:
@@ -275,8 +269,11 @@ class Sinkhorn(Robust):
         """:meth:`evaluate`, or None where w or a loss is NaN or infinite."""
         if not np.isfinite(w).all():
             return None
-        made = self._answers(w, threads)
-        return self._put_together(w, made, threads) if np.isfinite(made[0]).all() else None
+        try:
+            made = self._answers(w, threads)
+            return self._put_together(w, made, threads) if np.isfinite(made[0]).all() else None
+        except InfiniteError:  # of the user's functions
+            return None
 
     def _answers(self, w: Vector, threads: int | None) -> _Answers:
         """Psi, the mean gradient, and (of sampled inner problems) eta and effective draws."""
@@ -300,14 +297,18 @@ class Sinkhorn(Robust):
         """Smooth problems are their own; losses with a kink have no smoothing here, and ValueError says so."""
         if self.smooth:
             return self
-        raise ValueError(f"a Sinkhorn problem of the loss {self.model.loss!r} has no smoothing")
+        raise ValueError(f"a Sinkhorn problem of the loss {self._loss!r} has no smoothing")
 
-    repairs = True
+    @property
+    def repairs(self) -> bool:  # type: ignore[override]
+        """Whether a gap with an intercept can be certified: for linear models."""
+        return isinstance(self.model, LinearModel)
 
     def repaired_gap(self, w: Vector, evaluation: Evaluation, threads: int | None) -> float | None:
         """A certified gap with an intercept; None where the coefficients alone are too far off."""
         coef = evaluation.gradient[: self.penalised]
-        if not (self.convex and self.l2 > 0 and dot(coef, coef) / (2 * self.l2) <= _WORTH * abs(evaluation.value)):
+        near = self.convex and self.l2 > 0 and dot(coef, coef) / (2 * self.l2) <= _WORTH * abs(evaluation.value)
+        if not (near and self.repairs):
             return None
         if self._exact is not None:
             return max(evaluation.value - self._exact.bound(w, threads), 0.0)
@@ -388,7 +389,9 @@ class Sinkhorn(Robust):
         return f"Sinkhorn({self.model!r}, {self._words})"
 
 
-def _rebuild(cls: type[Sinkhorn], model: LinearModel, divergence: Any, settings: dict[str, Any]) -> Sinkhorn:
+def _rebuild(
+    cls: type[Sinkhorn], model: LinearModel | PointOracle, divergence: Any, settings: dict[str, Any]
+) -> Sinkhorn:
     return cls(model, divergence, **settings)
 
 

@@ -8,14 +8,17 @@ import numpy as np
 
 from leeward._sums import dot
 from leeward.problems._ball import Ball
-from leeward.problems._sinkhorn import Sinkhorn, SinkhornEvaluation
+from leeward.problems._sinkhorn import Sinkhorn
+from leeward.problems._sinkhorn_evaluation import SinkhornEvaluation
 from leeward.problems._sinkhorn_gap import repaired_gap
 from leeward.problems._transport import positive
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import ArrayLike, NDArray
 
-    from leeward.oracles import LinearModel
+    from leeward.oracles import LinearModel, PointOracle
     from leeward.problems._robust import Evaluation
 
     Vector = NDArray[np.float64]
@@ -70,13 +73,13 @@ class SinkhornBall(Sinkhorn):
 
     def __init__(
         self,
-        oracle: LinearModel,
+        oracle: LinearModel | PointOracle,
         divergence: Any = "kl",
         *,
         radius: float,
         entropy: float = 0.1,
         noise: ArrayLike | None = None,
-        cost: str = "sqeuclidean",
+        cost: str | Callable[..., Any] = "sqeuclidean",
         cost_scale: float = 1.0,
         draws: int = 8,
         reference: Any = "gaussian",
@@ -158,7 +161,8 @@ class SinkhornBall(Sinkhorn):
     def repaired_gap(self, w: Vector, evaluation: Evaluation, threads: int | None) -> float | None:
         """As for Sinkhorn, with what the worst case leaves of the value."""
         coef = evaluation.gradient[: self.penalised]
-        if not (self.convex and self.l2 > 0 and dot(coef, coef) / (2 * self.l2) <= abs(evaluation.value)):
+        near = self.convex and self.l2 > 0 and dot(coef, coef) / (2 * self.l2) <= abs(evaluation.value)
+        if not (near and self.repairs):
             return None
         losses = self._point_losses(w, threads)
         _, values, solution = self._ball.solve(losses, self._point_costs, threads)

@@ -16,11 +16,11 @@ import numpy as np
 
 from leeward import _core
 from leeward._sums import dot
+from leeward.oracles import LinearModel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from leeward.oracles import LinearModel
     from leeward.oracles._perturbed import PerturbedModel
 
     Array = NDArray[np.float64]
@@ -72,6 +72,7 @@ class _Part:
 def repaired_gap(oracle: PerturbedModel, w: Array, weights: Array, threads: int) -> float:
     """The gap at w with balanced slopes, under the weights ``p_i q_ij`` (n m,) of the worst case there. l2 must be positive."""
     model, k = oracle.model, oracle.penalised
+    assert isinstance(model, LinearModel)
     parts = list(_parts(model, oracle._points, weights, threads))
     if model.n_outputs == 1:
         up = down = 0.0

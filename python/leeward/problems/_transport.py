@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +19,10 @@ if TYPE_CHECKING:
 __all__ = ["Cost", "Reference", "checked_cost", "checked_reference", "positive"]
 
 _COSTS = {"sqeuclidean": 0, "euclidean": 1, "l1": 2, "cityblock": 2, "linf": 3, "chebyshev": 3}
+_ORDERS = {1: 2, 2: 1, 3: np.inf}
 _KINDS = {"gaussian": 0, "laplace": 2, "ball": 3}
 _FACTOR, _EMPIRICAL = 1, 4
+_OWN = -1  # a function of the user's
 _NOISE = 0.2
 
 
@@ -38,6 +41,14 @@ class Cost:
     kind: int
     scale: float
     label_scale: float
+    function: Callable[..., Any] | None = None  # in the place of the kind
+
+    def between(self, rows: Array, points: Array) -> Array:
+        """``scale cost(xi - zeta)`` of rows (k, d) and their points."""
+        moved = points - rows
+        if self.kind == 0:
+            return np.asarray(self.scale * np.sum(moved * moved, axis=1))
+        return np.asarray(self.scale * np.linalg.norm(moved, ord=_ORDERS[self.kind], axis=1))
 
     def native(self) -> tuple[int, float, float]:
         return self.kind, self.scale, self.label_scale
@@ -53,6 +64,7 @@ class Reference:
     bounds: tuple[Array, Array] | None
     label_noise: float
     name: str
+    function: Callable[..., Any] | None = None  # in the place of the kind
 
     def native(self) -> tuple[Any, ...]:
         lower, upper = (None, None) if self.bounds is None else self.bounds
@@ -65,7 +77,9 @@ class Reference:
         return np.diag(np.broadcast_to(self.scale, (d,)) ** 2)
 
     def variance(self, d: int) -> float:
-        """Mean over the features."""
+        """Mean over the features; 0 where it is not known."""
+        if self.function is not None:
+            return 0.0
         if self.rows is not None:
             return float(np.mean(self.rows**2))
         if self.kind == _FACTOR:
@@ -100,9 +114,12 @@ class Reference:
 
 def checked_cost(cost: Any, cost_scale: Any, label_cost: Any) -> Cost:
     """The transport cost from the arguments of a problem."""
+    if callable(cost):
+        scale, label_scale = positive(cost_scale, "cost_scale"), positive(label_cost, "label_cost", zero=True)
+        return Cost(_OWN, scale, label_scale, cost)
     if not isinstance(cost, str) or cost not in _COSTS:
         names = ", ".join(repr(name) for name in _COSTS)
-        raise ValueError(f"cost must be one of {names}, got {cost!r}")
+        raise ValueError(f"cost must be one of {names} or a function cost(rows, points), got {cost!r}")
     return Cost(_COSTS[cost], positive(cost_scale, "cost_scale"), positive(label_cost, "label_cost", zero=True))
 
 
@@ -110,11 +127,19 @@ def checked_reference(reference: Any, noise: Any, bounds: Any, label_noise: Any,
     """The reference kernel from the arguments of a problem on d features."""
     label = positive(label_noise, "label_noise", zero=True)
     limits = _bounds(bounds, d)
+    if callable(reference):
+        if noise is not None:
+            raise ValueError(
+                f"noise is for named references; scale the points in your function instead, got noise={noise!r}"
+            )
+        name = getattr(reference, "__name__", type(reference).__name__)
+        return Reference(_OWN, np.ones(1), None, limits, label, name, reference)
     if isinstance(reference, str):
         if reference not in _KINDS:
             names = ", ".join(repr(name) for name in _KINDS)
             raise ValueError(
-                f"reference must be one of {names} or an array (k, {d}) of displacements, got {reference!r}"
+                f"reference must be one of {names} or an array (k, {d}) of displacements or a function reference(rows, draws), "
+                f"got {reference!r}"
             )
         kind, scale = _scale(_NOISE if noise is None else noise, _KINDS[reference], d)
         return Reference(kind, scale, None, limits, label, reference)
