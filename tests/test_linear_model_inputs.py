@@ -310,5 +310,7 @@ def test_models_pickle_and_copy_to_equal_models(kind):
 
 
 def test_the_base_class_is_not_made():
-    with pytest.raises(TypeError, match="use LinearModel, FunctionOracle, CFunctionOracle, SamplerOracle, PointOracle or from_vjp"):
+    with pytest.raises(
+        TypeError, match="use LinearModel, FunctionOracle, CFunctionOracle, SamplerOracle, PointOracle or from_vjp"
+    ):
         lw.Oracle()

@@ -150,7 +150,7 @@ def test_errors_say_what_was_expected(arguments: dict[str, Any], words: str) -> 
 
 
 def test_errors_of_kind_and_of_use() -> None:
-    with pytest.raises(TypeError, match="oracle must be a LinearModel, got ndarray"):
+    with pytest.raises(TypeError, match="oracle must be a LinearModel or a PointOracle, got ndarray"):
         sampled(X)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"divergence must be 'kl', .* got KL"):
         sampled(model(), lw.KL(penalty=1.0))
