@@ -177,6 +177,8 @@ def test_wrong_settings_are_refused_in_words():
         RobustLoss(lw.Mean(), "avg")
     with pytest.raises(ValueError, match="engine must be"):
         RobustLoss(lw.Mean(), engine="cuda")
+    with pytest.raises(ValueError, match="no solution of fixed length"):
+        RobustLoss(lw.Spectral.extremile(2.0, penalty=0.5), engine="torch")
 
 
 def test_the_input_is_not_changed_and_a_graph_can_be_used_twice():

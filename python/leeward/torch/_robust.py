@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 import leeward as lw
-from leeward.torch._families import remember
+from leeward.torch._families import family_of, remember
 from leeward.torch._group import check_group, evaluate_group
 from leeward.torch._inputs import HALF, counted, per_sample
 from leeward.torch._short import Answer, evaluate
@@ -106,6 +106,8 @@ class RobustLoss(torch.nn.Module):
             raise ValueError(f'reduction must be "mean", "sum" or "none", got {reduction!r}')
         if engine not in ("auto", "torch"):
             raise ValueError(f'engine must be "auto" or "torch", got {engine!r}')
+        if engine == "torch" and family_of(risk).kind == "entropic_spectral":
+            raise ValueError(f'{risk!r} has no solution of fixed length in PyTorch operations; use engine="auto"')
         self.risk = risk
         self.reduction = reduction
         self.ignore_index = ignore_index
@@ -144,15 +146,16 @@ class RobustLoss(torch.nn.Module):
         else:
             base = None
         kind = losses.dtype
-        if kind in HALF:
+        half = kind in HALF
+        if half:
             losses = losses.float()
         if self.process_group is None:
             value, self._found[0] = evaluate(losses, base, self.risk, self.engine, self._name)
         else:
             value, self._found[0] = evaluate_group(losses, base, self.risk, self.process_group, self.averaged)
-        if kind in HALF:
+        if half:
             value = value.to(kind)
-        if losses.dim() == 1 or self.reduction == "none":
+        if value.dim() == 0 or self.reduction == "none":
             return value
         return value.mean() if self.reduction == "mean" else value.sum()
 

@@ -37,41 +37,42 @@ class _Short(torch.autograd.Function):
     """The value, with the weights found kept for the backward pass and for the layer."""
 
     @staticmethod
-    def forward(ctx: Any, losses: Any, base: Any, risk: Any, engine: str, answer: Any) -> Any:
-        value = answer.find(losses.detach(), base, risk, engine)
-        ctx.answer, ctx.rest = answer, (base, risk)
+    def forward(ctx: Any, losses: Any, answer: Any) -> Any:
         ctx.save_for_backward(losses)
-        return value
+        ctx.answer = answer
+        return answer.find(losses)
 
     @staticmethod
     def backward(ctx: Any, by_value: Any) -> Any:
-        weights = ctx.answer.weights
+        answer = ctx.answer
+        weights = answer.weights
         if torch.is_grad_enabled():
-            (losses,) = ctx.saved_tensors
-            base, risk = ctx.rest
-            weights = _Weights.apply(losses, base, weights, ctx.answer.dual, risk)
+            weights = _Weights.apply(*ctx.saved_tensors, answer.base, weights, answer.dual, answer.risk)
         if weights.dim() > 1:
             by_value = by_value.unsqueeze(-1)
-        return weights * by_value, None, None, None, None
+        return weights * by_value, None
 
 
 class Answer:
-    """What a solve found; the numbers of the dual are made into a tensor when asked for."""
+    """A question about losses and what its solve found; the numbers of the dual are made into a tensor when asked for."""
 
-    __slots__ = ("_dual", "weights")
+    __slots__ = ("_dual", "base", "engine", "risk", "weights")
 
-    def find(self, losses: Any, base: Any, risk: lw.Risk, engine: str) -> Any:
+    def __init__(self, base: Any, risk: lw.Risk, engine: str) -> None:
+        self.base, self.risk, self.engine = base, risk, engine
+
+    def find(self, losses: Any) -> Any:
         """Solve, keep the weights and return the value."""
-        if base is None and losses.is_cpu and engine == "auto" and losses.dim() == 1:
+        if self.base is None and losses.is_cpu and self.engine == "auto" and losses.dim() == 1:
+            weights = torch.empty_like(losses)
             try:
-                s = risk.solve(losses.numpy())
-            except ValueError:
+                self._dual = s = self.risk.solve(losses.numpy(force=True), out=weights.numpy())
+            except ValueError:  # losses that are not finite, or strided ones
                 pass
             else:
-                self.weights = torch.from_numpy(s.weights)
-                self._dual = s
+                self.weights = weights
                 return torch.scalar_tensor(s.value, dtype=losses.dtype)
-        value, self.weights, self._dual = solve_rows(losses, base, risk, engine)
+        value, self.weights, self._dual = solve_rows(losses.detach(), self.base, self.risk, self.engine)
         return value
 
     @property
@@ -90,7 +91,7 @@ def evaluate(losses: Any, base: Any | None, risk: lw.Risk, engine: str, name: st
         and not torch._C._are_functorch_transforms_active()
         and not torch._C._len_torch_dispatch_stack()
     ):
-        answer = Answer()
-        return _Short.apply(losses, base, risk, engine, answer), answer
+        answer = Answer(base, risk, engine)
+        return _Short.apply(losses, answer), answer
     value, weights, dual = transformed(losses, base, name, engine)
     return value, (weights.detach(), dual.detach())
