@@ -1,4 +1,5 @@
-"""A library must run on baseline x86-64: vector instructions past SSE2 stand only in the clones chosen at run time.
+"""A library must run on baseline x86-64: vector instructions past SSE2 stand only in the clones chosen at run time, and in
+functions that are called by level and say so in their names.
 
 Usage: python tests/check_baseline.py UNSTRIPPED_LIBRARY. Reads the disassembly, so it needs objdump; on other machines than
 x86-64 it says so and passes.
@@ -17,7 +18,7 @@ WIDE = re.compile(
 )
 NOT_VECTOR = re.compile(r"^\s*[0-9a-f]+:\s+(verr|verw|vm[a-z]+)\s")
 FUNCTION = re.compile(r"^[0-9a-f]+ <(.+)>:$")
-CLONE = re.compile(r"\.arch_x86_64_v[34]")
+CLONE = re.compile(r"\.arch_x86_64_v[34]|_at_avx(2|512)E")
 
 
 def clones_and_intruders(disassembly: str) -> tuple[int, list[str]]:

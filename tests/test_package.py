@@ -46,6 +46,8 @@ def test_public_names_are_unique_and_exist() -> None:
 def test_baseline_check_sees_wide_code_outside_a_clone_only() -> None:
     inside = "0000 <sum.arch_x86_64_v3>:\n  10:\tvaddpd %ymm1,%ymm1,%ymm0\n"
     assert clones_and_intruders(inside) == (1, [])
+    named = "0000 <_ZN7leeward12dots_at_avx2EPd>:\n  10:\tvaddpd %ymm1,%ymm1,%ymm0\n"
+    assert clones_and_intruders(named) == (1, [])
     assert clones_and_intruders("0000 <sum>:\n  10:\taddpd %xmm1,%xmm0\n  12:\tverw (%rax)\n") == (0, [])
     assert clones_and_intruders("0000 <sum>:\n  10:\tvaddsd %xmm1,%xmm1,%xmm0\n")[1]
 

@@ -1,7 +1,7 @@
 // Some doubles in one register: two of them at the baseline, four at AVX2, eight at AVX-512. For kernels that must keep many sums in
 // registers, which arrays of lanes do not promise, and a vector wider than the registers least of all (GCC then goes through memory,
 // a hundred times slower). So such a kernel is a template of the width, compiled for each level with LEEWARD_AT_AVX2 and LEEWARD_AT_AVX512
-// and chosen by register_width(). Arithmetic is lane by lane: bits depend on no width.
+// under names that end in _at_avx2 and _at_avx512, and chosen by register_width(). Arithmetic is lane by lane: bits depend on no width.
 #pragma once
 
 #include <cstring>
