@@ -58,6 +58,8 @@ def test_opcheck(risk):
     RobustLoss(risk)
     losses = leaf(3, 8)
     torch.library.opcheck(torch.ops.leeward.risk, (losses, BASE, name, "auto"))
+    if not risk.smooth:
+        return
     _, weights, dual = torch.ops.leeward.risk(losses.detach(), BASE, name, "auto")
     torch.library.opcheck(
         torch.ops.leeward.risk_curve, (losses.detach(), BASE, weights, dual, leaf(3, 8, seed=2), name)
