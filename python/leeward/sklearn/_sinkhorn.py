@@ -24,6 +24,7 @@ _DRAWING = (lw.NestedSGD, lw.SGD, lw.Nesterov)  # solvers that draw points anew 
 _SMOOTH_TOL, _KINKED_TOL = 1e-6, 1e-4  # relative certified gaps owed by default
 _POLISH, _SMALL = 1e-7, 1 << 18  # on data of at most so many entries the default aims at this fraction of the gap owed
 _NOISE, _LAM = 0.2, 1.0
+_FEW, _MANY, _NUMBERS = 16, 256, 1 << 22  # draws a row by default: as many as make so many coordinates, within limits
 
 
 class SinkhornLinear(LinearFit):
@@ -43,7 +44,7 @@ class SinkhornLinear(LinearFit):
         cost: str = "sqeuclidean",
         reference: Any = "gaussian",
         bounds: Any = None,
-        draws: int = 16,
+        draws: int | None = None,
         exact: Any = "auto",
         scale: Any = "standard",
         l2: float = 1e-4,
@@ -138,14 +139,16 @@ class SinkhornLinear(LinearFit):
         some = self._some_targets()
         model = self._model(np.zeros((len(some), d)), some, None, l2=0.0)
         units = Units(np.ones(d), np.zeros(d))
-        draws = self.draws if isinstance(solver, _DRAWING) else 2
+        draws: Any = _FEW if self.draws is None else self.draws
+        if draws == 1 and not isinstance(solver, _DRAWING):
+            draws = 2  # of no consequence here: no warning
         return bool(self._posed(model, units, seed=0, draws=draws, exact=self.exact, common=False).exact)
 
     def _problem(self, X: Any, target: Any, weight: Array | None, units: Units, l2: float, exact: bool) -> Any:
         """The problem of rows and targets in their own units: exact, or on draws that follow from the rows' content."""
         solver = solver_of(self.solver)
         model = self._model(units.rows(X), self._in_units(target, units), weight, l2=l2)
-        draws = self.draws if not exact or isinstance(solver, _DRAWING) else 2
+        draws = self._draws if not exact or isinstance(solver, _DRAWING) else 2
         common = not exact and not isinstance(solver, _DRAWING)
         return self._posed(model, units, seed=self._seed, draws=draws, exact=exact, common=common)
 
@@ -158,6 +161,7 @@ class SinkhornLinear(LinearFit):
         exact = self._settles_without_draws(d, solver)
         if not exact:
             X, target, weight = distinct(X, target, weight)
+        self._draws = self._number_of_draws(X.shape[0] * d, solver)
         units = units_of(self.scale, X, self._real(target), weight, bool(self.fit_intercept))
         problem = self._problem(X, target, weight, units, l2, exact)
         start = self._start()
@@ -175,11 +179,18 @@ class SinkhornLinear(LinearFit):
         )
         self.n_samples_seen_ = n
         self.exact_ = exact
+        self.draws_ = None if exact else int(self._draws)
         self.effective_draws_ = None if exact else self._effective(problem, w)
         self.lam_ = float(problem.lam) if self.radius is None else float(problem.price(w))
         self.scale_, self.target_scale_ = units.scale, units.target_scale
         self._units = units
         return w
+
+    def _number_of_draws(self, entries: int, solver: lw.Algorithm | None) -> Any:
+        """Points a row: few where they are drawn anew at each step, many where the data are small."""
+        if self.draws is not None:
+            return self.draws
+        return _FEW if isinstance(solver, _DRAWING) else min(max(_NUMBERS // max(entries, 1), _FEW), _MANY)
 
     def _effective(self, problem: Any, w: Array) -> float:
         made = problem.evaluate(w, threads=threads_of(self.n_jobs))

@@ -54,8 +54,9 @@ class SinkhornRegressor(RegressorMixin, SinkhornLinear):  # type: ignore[misc]
         The law of the moves; rows of an array are moves in units of `scale_`.
     bounds : (lower, upper), default=None
         Numbers or arrays (d,), **in units of the features themselves**: points are clipped to this box.
-    draws : int, default=16
-        Points around each row, where the objective is not exact.
+    draws : int, default=None
+        Points around each row, where the objective is not exact. Few make the adversary weaker than it is. None is as many as have 2^22
+        coordinates in all, but from 16 to 256, and 16 where points are drawn anew at each step.
     exact : "auto", True or False, default="auto"
         Whether the objective is that of the kernel itself, without draws. "auto": where `leeward.Sinkhorn` can, which is one score a
         sample under one Gaussian noise with KL, chi-square or smoothed CVaR.
@@ -102,6 +103,8 @@ class SinkhornRegressor(RegressorMixin, SinkhornLinear):  # type: ignore[misc]
         Certified bound on ``objective_`` minus the optimum; on draws, of the problem of these draws.
     exact_ : bool
         Whether the objective was exact.
+    draws_ : int or None
+        Points around each row, where it was not.
     effective_draws_ : float or None
         Where it was not: ``1 / sum q^2`` of the weights of a row's draws, the mean over rows. Near 1 the weights have collapsed on
         one point a row, and a warning says so.
@@ -165,7 +168,7 @@ class SinkhornRegressor(RegressorMixin, SinkhornLinear):  # type: ignore[misc]
         cost: str = "sqeuclidean",
         reference: Any = "gaussian",
         bounds: Any = None,
-        draws: int = 16,
+        draws: int | None = None,
         exact: Any = "auto",
         scale: Any = "standard",
         l2: float = 1e-4,
