@@ -168,8 +168,6 @@ def test_errors_of_kind_and_of_use() -> None:
         lw.minimize(sampled(model(), common=True), algorithm=lw.NestedSGD(draws=4))
     with pytest.raises(ValueError, match="GrowingBatch needs common draws"):
         lw.minimize(sampled(model()), algorithm=lw.SGD(lw.GrowingBatch()))
-    with pytest.raises(ValueError, match="has no smoothing"):
-        lw.minimize(sampled(model(loss="absolute")), algorithm=lw.LBFGS())
     for arguments, words in [
         ({"inner": "newton"}, "inner must be 'exact', 'bisection' or 'sgd', got 'newton'"),
         ({"batch": 0}, "batch must be at least 1, got 0"),

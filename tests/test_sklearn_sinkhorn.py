@@ -200,6 +200,10 @@ def test_losses_with_a_kink_are_fitted() -> None:
         assert model.exact_
         assert model.gap_ <= 1e-6 * model.objective_
         assert model.score(X, y) > 0.7
+        drawn = clone(model).set_params(radius=0.3, draws=16).fit(X, y)
+        assert not drawn.exact_
+        assert drawn.gap_ <= 1e-4 * drawn.objective_
+        assert drawn.score(X, y) > 0.7
 
 
 def test_an_objective_of_about_zero_is_no_failure() -> None:

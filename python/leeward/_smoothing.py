@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from leeward._sums import dot
-from leeward.problems import Robust
+from leeward.problems import Robust, Sinkhorn
 from leeward.risks import KL, ChiSquare, CressieRead, CVaR, SmoothedCVaR, Spectral
 
 if TYPE_CHECKING:
@@ -56,6 +56,8 @@ def smoothed_problem(problem: Robust, strength: float) -> Robust:
     The tail risks take the two-sided entropy, whose weights are smooth at both ends of the band; a radius form, which has a kink where all
     losses are equal, takes a penalty beside its radius.
     """
+    if isinstance(problem, Sinkhorn):
+        return problem.smoothed(strength)
     risk = problem.risk
     if isinstance(risk, CVaR):
         risk = SmoothedCVaR(risk.alpha, penalty=strength)
@@ -102,7 +104,5 @@ def true_evaluation(
     else:  # the true risk only constrains the weights
         error = float(solution.value) - float(np.sum(smoothed.weights * smoothed.losses))
     if kinked:
-        linear: Any = current.oracle
-        s = linear.slopes(w, threads=threads)
-        error -= 0.5 * linear.loss.smoothing * float(np.sum(smoothed.weights * s * s))
+        error -= current.slope_energy(w, smoothed, threads)
     return true, max(error, 0.0)

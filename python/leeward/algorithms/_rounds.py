@@ -161,6 +161,8 @@ class Rounds:
         """Whether to go on by Newton's method: once a level, after many evaluations or where the losses nearly tie."""
         if self._followed or self._visits < _EASY or not self._plan.factored:
             return False
+        if not isinstance(self._true.oracle, LinearModel):
+            return False
         if self.strength is None and not has_kink_at_ties(self._true.risk):
             return False
         losses = self._true.oracle.losses(w, threads=self._plan.threads)

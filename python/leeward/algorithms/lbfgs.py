@@ -19,6 +19,7 @@ from leeward.algorithms._snapshot_pilot import GAIN, SnapshotPilot
 from leeward.algorithms.base import Algorithm
 from leeward.losses import Poisson
 from leeward.oracles import LinearModel
+from leeward.problems import Sinkhorn
 from leeward.result import Status
 
 if TYPE_CHECKING:
@@ -271,6 +272,9 @@ class _Run:
         problem, threads = self.problem, self.context.threads
         if current is problem:
             gap = certify(problem, w, true, threads=threads).gap
+        elif isinstance(current, Sinkhorn):
+            own, energy = current.dual_gap(w, threads)
+            gap = max(true.value - smoothed.value + own - energy, 0.0)
         else:
             slopes = current.oracle.slopes(w, threads=threads) if isinstance(current.oracle, LinearModel) else None
             gap = certify(problem, w, true, q=smoothed.weights, slopes=slopes, threads=threads).gap

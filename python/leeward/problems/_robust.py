@@ -234,6 +234,12 @@ class Robust:
         oracle."""
         return None
 
+    def slope_energy(self, w: NDArray[np.float64], evaluation: Evaluation, threads: int | None) -> float:
+        """``(mu/2) sum_i q_i s_i^2`` of a linear model's losses smoothed by mu, with s their slopes and q their weights at w."""
+        linear: Any = self._oracle
+        s = linear.slopes(w, threads=threads)
+        return 0.5 * float(linear.loss.smoothing) * float(np.sum(evaluation.weights * s * s))
+
     def minibatch(self, n: int, replace: bool, seed: int) -> Any:
         """The native mini-batch estimator (see :class:`leeward.Minibatch`)."""
         if self._groups is not None and not replace:

@@ -13,7 +13,6 @@ import numpy as np
 
 from leeward import _arrays, _core
 from leeward._once import once
-from leeward._sums import dot
 from leeward.errors import InfiniteError
 from leeward.losses import Absolute, Huber, Quantile, Squared
 from leeward.oracles import LinearModel, PointOracle
@@ -22,9 +21,8 @@ from leeward.problems._drawn import DrawnPoints
 from leeward.problems._exact import exact_for
 from leeward.problems._inner import dual_form, inner_risk, penalty_of
 from leeward.problems._remarks import remarks
-from leeward.problems._robust import Evaluation, Robust
+from leeward.problems._sinkhorn_dual import SinkhornDual
 from leeward.problems._sinkhorn_evaluation import SinkhornEvaluation
-from leeward.problems._sinkhorn_gap import repaired_gap
 from leeward.problems._transport import checked_cost, checked_reference, positive
 from leeward.risks import KL, SmoothedCVaR
 
@@ -39,11 +37,10 @@ if TYPE_CHECKING:
 __all__ = ["Sinkhorn"]
 
 _TOL = 1e-12  # of bisection, in units of the spread of the losses plus lam eps
-_WORTH = 0.1  # a gap that cannot be below this share of the objective is not computed
 _REAL_LABELS = (Squared, Huber, Absolute, Quantile)
 
 
-class Sinkhorn(Robust):
+class Sinkhorn(SinkhornDual):
     r"""The problem of generalised Sinkhorn DRO over a linear model, on points drawn around the samples.
 
     With ``zeta_i`` the samples, points ``xi`` from a reference kernel around them at a transport cost c, and a divergence f::
@@ -292,29 +289,6 @@ class Sinkhorn(Robust):
                 gradient[: self.penalised] += self.l2 * w[: self.penalised]
         value = float(solution.value) + self._l2_term(w)
         return SinkhornEvaluation(value, gradient, values, solution.weights, solution, eta, effective)
-
-    def smoothed(self, strength: float) -> Robust:
-        """Smooth problems are their own; losses with a kink have no smoothing here, and ValueError says so."""
-        if self.smooth:
-            return self
-        raise ValueError(f"a Sinkhorn problem of the loss {self._loss!r} has no smoothing")
-
-    @property
-    def repairs(self) -> bool:  # type: ignore[override]
-        """Whether a gap with an intercept can be certified: for linear models."""
-        return isinstance(self.model, LinearModel)
-
-    def repaired_gap(self, w: Vector, evaluation: Evaluation, threads: int | None) -> float | None:
-        """A certified gap with an intercept; None where the coefficients alone are too far off."""
-        coef = evaluation.gradient[: self.penalised]
-        near = self.convex and self.l2 > 0 and dot(coef, coef) / (2 * self.l2) <= _WORTH * abs(evaluation.value)
-        if not (near and self.repairs):
-            return None
-        if self._exact is not None:
-            return max(evaluation.value - self._exact.bound(w, threads), 0.0)
-        q = self.worst_case(w)
-        q *= 1.0 / self.size if self._base is None else self._base[:, None]
-        return repaired_gap(self._perturbed, w, q.ravel(), self._perturbed._thread_count(threads))
 
     def minibatch(self, n: int, replace: bool, seed: int) -> Any:
         """The native mini-batch estimator; with fresh draws unless the draws are common."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -155,21 +155,29 @@ class SinkhornBall(Sinkhorn):
         gradient = self._of_points(w, self._spread_weights(solution.weights), threads)
         return values, gradient, solution.eta, solution.effective_sample_size
 
-    def _spread_weights(self, q: Vector) -> Vector:
-        return (q / self.size if self._base is None else q * self._base[:, None]).ravel()
-
     def repaired_gap(self, w: Vector, evaluation: Evaluation, threads: int | None) -> float | None:
         """As for Sinkhorn, with what the worst case leaves of the value."""
         coef = evaluation.gradient[: self.penalised]
         near = self.convex and self.l2 > 0 and dot(coef, coef) / (2 * self.l2) <= abs(evaluation.value)
         if not (near and self.repairs):
             return None
+        return self.dual_gap(w, threads)[0]
+
+    def dual_gap(self, w: Vector, threads: int | None) -> tuple[float, float]:
+        """As for Sinkhorn, with what the worst case leaves of the value."""
         losses = self._point_losses(w, threads)
         _, values, solution = self._ball.solve(losses, self._point_costs, threads)
         weights = self._spread_weights(solution.weights)
         left = float(self._risk(values, sample_weight=self._base)) - dot(weights, losses.ravel())
-        gap = repaired_gap(self._perturbed, w, weights, self._perturbed._thread_count(threads))
-        return max(left, 0.0) + gap
+        gap, energy = repaired_gap(self._perturbed, w, weights, self._perturbed._thread_count(threads))
+        return max(left, 0.0) + gap, energy
+
+    def smoothed(self, strength: float) -> Self:
+        """The ball of the model's smoothed losses on the same points."""
+        twin = super().smoothed(strength)
+        if twin is not self:
+            twin._perturbed.answers = twin
+        return twin
 
     def minibatch(self, *_: Any, **__: Any) -> Any:
         """None: the price depends on all samples."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["repaired_gap"]
+__all__ = ["repaired_gap", "slope_energy"]
 
 _NUMBERS = 1 << 22  # coordinates of points held at a time
 
@@ -58,6 +58,10 @@ class _Part:
         self.oracle.adjoint(self.weights * s if s.ndim == 1 else self.weights[:, None] * s, out, self.threads)
         return out
 
+    def energy(self, s: Array) -> float:
+        """``sum weights s^2 / 2``, of one output."""
+        return 0.5 * float(np.sum(self.weights * s * s)) if s.ndim == 1 else 0.0
+
     def bracket(self, w: Array, s: Array) -> float:
         """``sum weights (l + l*(s) - z s)``."""
         losses, conjugate, z = np.empty(len(self.weights)), np.empty(len(self.weights)), np.empty(self.shape)
@@ -69,8 +73,17 @@ class _Part:
         return float(np.sum(self.weights * terms))
 
 
-def repaired_gap(oracle: PerturbedModel, w: Array, weights: Array, threads: int) -> float:
-    """The gap at w with balanced slopes, under the weights ``p_i q_ij`` (n m,) of the worst case there. l2 must be positive."""
+def slope_energy(oracle: PerturbedModel, w: Array, weights: Array, threads: int) -> float:
+    """``(mu/2) sum_ij p_i q_ij s_ij^2`` of losses smoothed by mu: by so much their conjugates lie above those of the losses."""
+    model = oracle.model
+    assert isinstance(model, LinearModel)
+    parts = (make() for make in _parts(model, oracle._points, weights, threads))
+    return float(model.loss.smoothing * sum(part.energy(part.slopes(w)) for part in parts))
+
+
+def repaired_gap(oracle: PerturbedModel, w: Array, weights: Array, threads: int) -> tuple[float, float]:
+    """The gap at w with balanced slopes, under the weights ``p_i q_ij`` (n m,) of the worst case there, and the slopes' energy (see
+    :func:`slope_energy`). l2 must be positive."""
     model, k = oracle.model, oracle.penalised
     assert isinstance(model, LinearModel)
     parts = list(_parts(model, oracle._points, weights, threads))
@@ -88,7 +101,7 @@ def repaired_gap(oracle: PerturbedModel, w: Array, weights: Array, threads: int)
             mean += np.sum(part.weights[:, None] * part.probabilities(part.slopes(w)), axis=0)
         c = np.minimum(1.0, np.divide(mass, mean, out=np.ones_like(mean), where=mean > 0))
         deficit = np.maximum(mass - c * mean, 0.0)
-    bracket, v = 0.0, np.zeros(model.dim)
+    bracket, energy, v = 0.0, 0.0, np.zeros(model.dim)
     for part in (make() for make in parts):
         s = part.slopes(w)
         if model.n_outputs == 1:
@@ -100,9 +113,10 @@ def repaired_gap(oracle: PerturbedModel, w: Array, weights: Array, threads: int)
             kept[np.arange(len(kept)), part.labels.astype(np.int64)] -= 1.0
             s = kept
         bracket += part.bracket(w, s)
+        energy += part.energy(s)
         v += part.adjoint(s)
     residual = model.l2 * w[:k] + v[:k]
-    return bracket + dot(residual, residual) / (2.0 * model.l2)
+    return bracket + dot(residual, residual) / (2.0 * model.l2), model.loss.smoothing * energy
 
 
 def _parts(model: LinearModel, points: Any, weights: Array, threads: int) -> Iterator[Any]:
