@@ -119,7 +119,9 @@ def test_a_mask_a_nan_and_half_precision():
     assert layer(torch.tensor([math.nan, 1.0, 3.0]), mask=torch.tensor([False, True, True])).item() == pytest.approx(
         3.0
     )
-    assert layer(torch.tensor([1.0, 3.0], dtype=torch.bfloat16)).dtype == torch.bfloat16
+    half = torch.tensor([1.0, 1.01171875, 3.0], dtype=torch.bfloat16)
+    assert layer(half).dtype == torch.bfloat16
+    assert layer(half).item() == layer(half.float()).bfloat16().item()
     assert copy.deepcopy(layer).weights is None
 
 

@@ -10,7 +10,7 @@ pytest.importorskip("torch", reason="torch is not installed")
 import torch
 
 import leeward as lw
-from leeward.torch import RobustLoss
+from leeward.torch import MLMCLoss, RobustLoss
 from reference.torch_risks import BY_SUMS, RISKS, SMOOTH, batch
 
 BASE = torch.from_numpy(batch(8, seed=5) ** 2 + 0.1)
@@ -93,6 +93,28 @@ def test_vmap_grad_and_jacrev_agree_with_rows_and_with_autograd(risk):
     np.testing.assert_allclose(hessian.numpy(), torch.autograd.functional.hessian(layer, rows[0]).numpy(), atol=1e-12)
     per_row = torch.func.vmap(torch.func.jacrev(torch.func.grad(layer)))(rows)
     np.testing.assert_allclose(per_row[0].numpy(), hessian.numpy(), atol=1e-12)
+
+
+def test_nothing_of_a_transform_is_kept():
+    layer, multilevel = RobustLoss(lw.CVaR(0.3)), MLMCLoss(lw.CVaR(0.3), 4, 8)
+    layer(torch.ones(3))
+    torch.func.vmap(layer)(torch.ones(2, 3))
+    torch.func.grad(multilevel)(torch.ones(8))
+    assert layer.weights is multilevel.weights is None
+
+
+@pytest.mark.parametrize("risk", SMOOTH, ids=repr)
+def test_second_derivatives_at_ties_are_finite(risk):
+    for values in (np.ones(6), np.array([1.0, 1.0, 2.0, 2.0, 3.0, 3.0]), np.array([1e8, -1e8, 0.0])):
+        for engine in ("auto", "torch"):
+            if engine == "torch" and risk not in BY_SUMS:
+                continue
+            losses = torch.from_numpy(values).requires_grad_()
+            layer = RobustLoss(risk, engine=engine)
+            hessian = torch.autograd.functional.hessian(layer, losses)
+            assert hessian.isfinite().all()
+            np.testing.assert_allclose(hessian.numpy(), hessian.numpy().T, atol=1e-9)
+            np.testing.assert_allclose(hessian.sum(dim=0).numpy(), 0, atol=1e-9)
 
 
 def test_gradients_in_batches_agree_with_one_at_a_time():

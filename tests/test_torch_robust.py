@@ -208,6 +208,27 @@ def test_strided_and_transposed_losses_are_read_as_they_are():
     np.testing.assert_allclose(RobustLoss(risk, "none")(table.t()).numpy(), risk(batch(6, 10).T), atol=1e-13)
 
 
+def test_what_is_looked_at_can_be_changed_without_changing_the_gradient():
+    losses, layer = leaf(batch(5)), RobustLoss(lw.CVaR(0.5))
+    value = layer(losses)
+    layer.weights.zero_()
+    value.backward()
+    assert losses.grad.sum().item() == pytest.approx(1.0)
+
+
+def test_large_batches_use_the_threads_of_pytorch(monkeypatch):
+    asked = []
+
+    def two():
+        asked.append(2)
+        return 2
+
+    monkeypatch.setattr(torch, "get_num_threads", two)
+    values = np.random.default_rng(0).random(70_000)
+    assert RobustLoss(lw.CVaR(0.1))(torch.from_numpy(values)).item() == float(lw.CVaR(0.1)(values, threads=1))
+    assert asked
+
+
 def test_nothing_is_known_before_the_first_batch_and_copies_start_afresh():
     layer = RobustLoss(lw.CVaR(0.5))
     assert layer.weights is layer.eta is layer.last is None

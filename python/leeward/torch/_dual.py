@@ -121,6 +121,8 @@ class DualLoss(torch.nn.Module):
         return value
 
     def _mean(self, losses: Any, base: Any, eta: Any = None, log_multiplier: Any = None) -> Any:
+        kind = losses.dtype
+        losses = losses if kind == torch.float64 else losses.float()
         eta = self.eta if eta is None else eta
         log_multiplier = self.log_multiplier if log_multiplier is None else log_multiplier
         nu = self._family.lam or 0.0
@@ -132,7 +134,7 @@ class DualLoss(torch.nn.Module):
             nu = 1.0
         terms = nu * conjugate(self._family, (losses - eta) / nu)
         mean = terms.mean() if base is None else (terms * (base / base.sum())).sum()
-        return (mean + eta + cost).to(losses.dtype)
+        return (mean + eta + cost).to(kind)
 
     @torch.no_grad()
     def reset(self, losses: torch.Tensor, sample_weight: torch.Tensor | None = None) -> None:

@@ -130,6 +130,8 @@ class MLMCLoss(torch.nn.Module):
         size, found = self._last[0]
         total: Any = None
         for part, factor, answer in found:
+            if answer is None:  # within a transform
+                return None
             weights = answer[0] if isinstance(answer, tuple) else answer.weights
             total = weights.new_zeros(size) if total is None else total
             total[part] += factor * weights

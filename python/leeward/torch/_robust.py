@@ -54,13 +54,13 @@ class RobustLoss(torch.nn.Module):
     Notes
     -----
     * Losses are float32 or float64; bfloat16 and float16 are solved in float32, and the value comes back in their type.
-      Sums are double.
+      Sums are double. Large batches use the threads of ``torch.get_num_threads()``.
     * A NaN or an infinite loss makes the value and the weights of its row NaN, as in PyTorch's own losses; samples that a
       mask leaves out may hold anything.
     * ``torch.compile``, ``torch.func.vmap``, ``grad`` and ``jacrev``, and a backward pass through the backward pass work.
       The second derivative is that of the exact solution. It is 0 almost everywhere for risks that are piecewise linear
       (CVaR, Worst, and TotalVariation and Spectral without a penalty), whose weights jump. There are no third derivatives
-      and no forward-mode ones, and base weights are constants.
+      and no forward-mode ones, and base weights are constants. Under ``torch.func`` transforms nothing is kept in ``last``.
     * On other devices the solve is a fixed number of PyTorch operations with nothing read back by the host, in double
       precision where the device has it; only ``Spectral`` with a penalty goes through the host. This path is tested on
       tensors of the CPU; it has not been run on a GPU.
@@ -166,7 +166,7 @@ class RobustLoss(torch.nn.Module):
         if found is None:
             return None
         weights, dual = (found.weights, found.dual) if isinstance(found, Answer) else found
-        return {"weights": weights, "eta": dual[..., 0], "multiplier": dual[..., 1]}
+        return {"weights": weights.clone(), "eta": dual[..., 0].clone(), "multiplier": dual[..., 1].clone()}
 
     @property
     def weights(self) -> torch.Tensor | None:

@@ -13,7 +13,9 @@ from leeward.torch._second import curve
 from leeward.torch._solve import solve
 from leeward.torch._sums import Sums
 
-__all__ = ["bend", "solve_rows"]
+__all__ = ["LARGE", "bend", "solve_rows"]
+
+LARGE = 65536  # losses from which the core uses more than one thread
 
 
 def solve_rows(losses: Any, base: Any | None, risk: lw.Risk, engine: str = "auto") -> tuple[Any, Any, Any]:
@@ -34,7 +36,7 @@ def solve_rows(losses: Any, base: Any | None, risk: lw.Risk, engine: str = "auto
             return _row_by_row(losses, base, risk)
         base = base.numpy()
     try:
-        s = risk.solve(read, base)
+        s = risk.solve(read, base, threads=torch.get_num_threads() if losses.numel() >= LARGE else None)
     except ValueError:
         if bool(losses.isfinite().all()):
             raise

@@ -12,7 +12,7 @@ import torch
 import leeward as lw
 from leeward.torch._families import remember
 from leeward.torch._operator import product, transformed
-from leeward.torch._rows import solve_rows
+from leeward.torch._rows import LARGE, solve_rows
 
 __all__ = ["Answer", "evaluate"]
 
@@ -63,7 +63,13 @@ class Answer:
 
     def find(self, losses: Any) -> Any:
         """Solve, keep the weights and return the value."""
-        if self.base is None and losses.is_cpu and self.engine == "auto" and losses.dim() == 1:
+        if (
+            self.base is None
+            and losses.is_cpu
+            and self.engine == "auto"
+            and losses.dim() == 1
+            and losses.numel() < LARGE
+        ):
             weights = torch.empty_like(losses)
             try:
                 self._dual = s = self.risk.solve(losses.numpy(force=True), out=weights.numpy())
@@ -84,14 +90,18 @@ class Answer:
 
 
 def evaluate(losses: Any, base: Any | None, risk: lw.Risk, engine: str, name: str) -> tuple[Any, Any]:
-    """Return the value, which autograd can differentiate twice, and what was found: an `Answer` or (weights, dual)."""
+    """Return the value, which autograd can differentiate twice, and what was found: an `Answer`, (weights, dual), or None."""
+    compiling = torch.compiler.is_compiling()
+    within = torch._C._are_functorch_transforms_active()
     if (
-        type(losses) in (torch.Tensor, torch.nn.Parameter)
-        and not torch.compiler.is_compiling()
-        and not torch._C._are_functorch_transforms_active()
+        not compiling
+        and not within
+        and type(losses) in (torch.Tensor, torch.nn.Parameter)
         and not torch._C._len_torch_dispatch_stack()
     ):
         answer = Answer(base, risk, engine)
         return _Short.apply(losses, answer), answer
     value, weights, dual = transformed(losses, base, name, engine)
+    if within and not compiling:  # tensors of a transform do not outlive it
+        return value, None
     return value, (weights.detach(), dual.detach())

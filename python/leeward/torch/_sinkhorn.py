@@ -182,6 +182,7 @@ class SinkhornLoss(torch.nn.Module):
         if self.bounds is not None:
             points = points.clamp(*self.bounds)
         moved = (points - x.unsqueeze(1)).detach().reshape(x.shape[0], self.draws, -1)
+        moved = moved if moved.dtype == torch.float64 else moved.float()
         if self.cost == "sqeuclidean":
             cost = (moved * moved).sum(dim=-1)
         else:
