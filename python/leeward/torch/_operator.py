@@ -16,10 +16,12 @@ from leeward.torch._rows import bend, solve_rows
 __all__ = ["product", "transformed"]
 
 
-@torch.library.custom_op("leeward::risk", mutates_args=())
-def _risk(
-    losses: torch.Tensor, base: torch.Tensor | None, risk: str, engine: str
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+RISK = "(Tensor losses, Tensor? base, str risk, str engine) -> (Tensor value, Tensor weights, Tensor dual)"
+CURVE = "(Tensor losses, Tensor? base, Tensor weights, Tensor dual, Tensor vector, str risk) -> Tensor"
+
+
+@torch.library.custom_op("leeward::risk", mutates_args=(), schema=RISK)
+def _risk(losses: Any, base: Any, risk: str, engine: str) -> Any:
     return solve_rows(losses.detach(), base, risk_named(risk), engine)
 
 
@@ -29,15 +31,8 @@ def _(losses: Any, base: Any, risk: str, engine: str) -> Any:
     return losses.new_empty(shape[:-1]), losses.new_empty(shape), losses.new_empty((*shape[:-1], 2))
 
 
-@torch.library.custom_op("leeward::risk_curve", mutates_args=())
-def _curve(
-    losses: torch.Tensor,
-    base: torch.Tensor | None,
-    weights: torch.Tensor,
-    dual: torch.Tensor,
-    vector: torch.Tensor,
-    risk: str,
-) -> torch.Tensor:
+@torch.library.custom_op("leeward::risk_curve", mutates_args=(), schema=CURVE)
+def _curve(losses: Any, base: Any, weights: Any, dual: Any, vector: Any, risk: str) -> Any:
     return bend(losses.detach(), base, weights.detach(), dual.detach(), vector.detach(), risk_named(risk))
 
 
