@@ -174,6 +174,23 @@ def test_projections_take_entries_at_the_ends_of_the_doubles() -> None:
     np.testing.assert_array_equal(lw.L1Ball(1.0).project(np.append(0.0, v[1:2])), [0.0, -1.0])
 
 
+@pytest.mark.parametrize("size", [1, 7, 8, 9, 60, 500])
+def test_the_native_simplex_is_the_sorted_one_also_where_dropping_entries_takes_many_passes(size: int) -> None:
+    rng = np.random.default_rng(size)
+    spiral = -np.cumsum(2.0 ** -np.arange(size)[::-1] if size < 60 else 1.0 / np.arange(1, size + 1))
+    for v in (
+        rng.normal(size=size),
+        np.zeros(size),
+        spiral,
+        spiral * 1e3,
+        rng.normal(size=size) ** 9,
+        -(2.0 ** np.arange(size) % 1e6),
+    ):
+        native = _core.prox(lw.Simplex.kind, np.array([1.0]), np.zeros(1), v, 1.0)
+        assert np.abs(native - lw.Simplex().project(v)).max() <= 1e-14 * max(1.0, float(np.abs(v).max()))
+        assert native.sum() == pytest.approx(1.0, abs=1e-12 * max(1.0, float(np.ptp(v))))
+
+
 def test_the_simplex_projection_is_the_quadratic_program() -> None:
     v = np.array([0.9, 0.4, -0.2, 0.6])
     solved = scipy_minimize(

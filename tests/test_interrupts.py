@@ -64,6 +64,10 @@ FITS = {
         "lw.minimize(lw.Robust(m, lw.KL(penalty=0.5)), algorithm=lbfgs, tol=0, max_passes=1e6)",
     ),
     "SGD": (MODEL, "lw.minimize(m, algorithm=lw.SGD(lw.Minibatch(150_000), step=1e-3), max_passes=1e6, trace=None)"),
+    "SMVR": (
+        "R = rng.normal(0.05, 1.0, size=(100_000, 20))",
+        "lw.minimize(lw.MeanDeviation(R), algorithm=lw.SMVR(8, step=1e-3), max_passes=1e6, trace=None)",
+    ),
 }
 
 

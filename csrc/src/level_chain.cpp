@@ -61,6 +61,7 @@ void LevelChain::draw(std::size_t i, std::uint64_t step, int turn, std::int64_t 
   else
     sample_with_replacement(stream, s.population, 0, batch, index.data());
   batches_[i] = {index.data(), batch};
+  levels_[i]->expect(batches_[i]);
 }
 
 void LevelChain::evaluate(std::size_t i, const LevelPoint* at, int count, Resources& use) {

@@ -4,16 +4,9 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "leeward/core/check.hpp"
+
 namespace leeward {
-namespace {
-
-bool finite(const double* x, std::int64_t n) {
-  double sum = 0.0;
-  for (std::int64_t j = 0; j < n; ++j) sum += x[j] * 0.0;
-  return sum == 0.0;
-}
-
-}  // namespace
 
 NestedEstimator::NestedEstimator(std::vector<std::shared_ptr<const Level>> levels, NestedSettings settings, std::int64_t entries,
                                  std::int64_t extra)
@@ -41,7 +34,7 @@ Estimate NestedEstimator::direction(const double* w, std::uint64_t step, double*
   e.gradients = c.jacobians + c.products;
   e.samples = c.samples;
   e.scale = scale(t, out);
-  e.finite = finite(out, dim()) && finite(next_.data(), static_cast<std::int64_t>(next_.size()));
+  e.finite = all_finite(out, dim()) && all_finite(next_.data(), static_cast<std::int64_t>(next_.size()));
   const std::int64_t done[5] = {c.values, c.jacobians, c.products, c.samples, c.guards};
   for (std::size_t k = 0; k < 5; ++k) state_[kCounts + k] += static_cast<double>(done[k]);
   state_[kSteps] += 1.0;

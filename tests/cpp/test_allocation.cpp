@@ -6,6 +6,10 @@
 #include <vector>
 
 #include "harness.hpp"
+#include "leeward/descent/relaxed.hpp"
+#include "leeward/estimator/averaged_levels.hpp"
+#include "leeward/estimator/tracked_levels.hpp"
+#include "leeward/oracle/portfolio_levels.hpp"
 #include "samples.hpp"
 
 namespace {
@@ -98,6 +102,33 @@ TEST("no step and no stage of a finite-sum method allocates") {
       Descent descent = samples::descent(Kind::momentum, estimator);
       CHECK(allocations_of([&] { descent.advance(60, 1e9, use); }) == 0);
     }
+}
+
+TEST("no step on a composition allocates, for any method and projection") {
+  const std::int64_t n = 500, d = 11;
+  const samples::Reals returns = samples::normal(n * d, 3);
+  const DenseView<double> view{returns.data(), n, d, d};
+  const std::vector<std::shared_ptr<const Level>> levels{make_returns_mean(view), make_returns_deviation(view), make_deviation_penalty(0.2, 1e-12)};
+  NestedSettings settings;
+  settings.batch = 7;
+  settings.first = 40;
+  settings.beta = {{.first = 0.2, .exponent = 0.5}};
+  std::vector<std::shared_ptr<Estimator>> all;
+  for (const JacobianRule rule : {JacobianRule::tracked, JacobianRule::plain, JacobianRule::product})
+    all.push_back(std::make_shared<TrackedLevels>(levels, settings, TrackedSettings{.rule = rule, .radius = {}}));
+  for (const BallNorm norm : {BallNorm::spectral, BallNorm::frobenius})
+    all.push_back(std::make_shared<TrackedLevels>(
+        levels, settings, TrackedSettings{.norm = norm, .radius = {0.1, 0.1, 0.1}, .period = 5, .reach = 0.1}));
+  for (const AverageRule rule : {AverageRule::scgd, AverageRule::atscgd, AverageRule::nlasg, AverageRule::plain})
+    all.push_back(std::make_shared<AveragedLevels>(levels, settings, rule));
+  Workspace workspace;
+  Resources use{workspace, 1};
+  for (const auto& estimator : all) {
+    Descent descent(estimator, std::make_unique<RelaxedUpdate>(std::vector<double>(static_cast<std::size_t>(d), 1.0 / 11.0), 0.5),
+                    Domain(DomainKind::simplex, d, {1.0}, {0.0}), DescentSettings{.schedule = {.step = 0.01}, .metric = {}});
+    CHECK(allocations_of([&] { descent.advance(60, 1e9, use); }) == 0);
+    CHECK(descent.steps() == 120);
+  }
 }
 
 TEST("no projection allocates") {

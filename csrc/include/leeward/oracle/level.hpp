@@ -42,6 +42,8 @@ class Level {
 
   // Means over the batch at each of `count` points: the same draw at all of them.
   virtual void evaluate(const LevelPoint* at, int count, Batch batch, Resources& use) const = 0;
+  // Says that the rows of a batch are wanted soon: their memory can be fetched.
+  virtual void expect(Batch) const {}
   // out[inputs] = J(u; batch)^T weights, weights of the computed outputs. By default by way of the Jacobian.
   virtual void pull(const double* u, Batch batch, const double* weights, double* out, Resources& use) const;
   // out[computed] = J(u; batch) direction. By default by way of the Jacobian.
