@@ -6,8 +6,7 @@
 #include <limits>
 #include <stdexcept>
 
-#include "leeward/core/simd.hpp"
-#include "leeward/core/vector8.hpp"
+#include "leeward/core/eight.hpp"
 
 namespace leeward {
 namespace {
@@ -22,32 +21,21 @@ struct Above {
   double count, sum;
 };
 
-// Lane by lane: 1 and x where x > tau, 0 and 0 elsewhere.
-LEEWARD_INLINE void pick8(const Vector8& x, double tau, Vector8& one, Vector8& part) {
-#if defined(__GNUC__)
-  const Vector8 zero = {}, ones = zero + 1.0;
-  one = x > tau ? ones : zero;
-  part = x > tau ? x : zero;
-#else
-  for (int l = 0; l < 8; ++l) {
-    one.lane[l] = x.lane[l] > tau ? 1.0 : 0.0;
-    part.lane[l] = x.lane[l] > tau ? x.lane[l] : 0.0;
-  }
-#endif
-}
-
 // n is a multiple of eight.
-LEEWARD_CLONES Above above(const double* v, std::int64_t n, double tau) {
-  Vector8 count = {}, sum = {};
+template <int W>
+LEEWARD_INLINE Above above(const double* v, std::int64_t n, double tau) {
+  Eight<W> count, sum;
   for (std::int64_t j = 0; j < n; j += 8) {
-    Vector8 x, one = {}, part = {};
+    Eight<W> x;
     load8(v + j, x);
-    pick8(x, tau, one, part);
-    count += one;
-    sum += part;
+    add_above8(x, tau, count, sum);
   }
   return {fold8(count), fold8(sum)};
 }
+
+Above above_at_baseline(const double* v, std::int64_t n, double tau) { return above<2>(v, n, tau); }
+LEEWARD_AT_AVX2 Above above_at_avx2(const double* v, std::int64_t n, double tau) { return above<4>(v, n, tau); }
+LEEWARD_AT_AVX512 Above above_at_avx512(const double* v, std::int64_t n, double tau) { return above<8>(v, n, tau); }
 
 // v <- max(v - tau, 0)
 LEEWARD_CLONES void subtract(double* v, std::int64_t n, double tau) {
@@ -62,6 +50,7 @@ Domain::Domain(DomainKind kind, std::int64_t size, std::vector<double> first, st
   const auto wanted = static_cast<std::size_t>(kind == DomainKind::box ? size : 1);
   if (first_.size() != wanted || second_.size() != wanted)
     throw std::invalid_argument("domain: the settings have the wrong length");
+  width_ = register_width();
   if (kind == DomainKind::simplex || kind == DomainKind::l1_ball) {
     sorted_.resize(static_cast<std::size_t>((size + 7) / 8 * 8));
     sizes_.resize(static_cast<std::size_t>(size));
@@ -114,6 +103,7 @@ void Domain::simplex(double* v, double total) {
   std::copy(v, v + size_, sorted_.begin());
   std::fill(sorted_.begin() + size_, sorted_.end(), kNothing);
   const auto padded = static_cast<std::int64_t>(sorted_.size());
+  const auto above = width_ == 8 ? above_at_avx512 : width_ == 4 ? above_at_avx2 : above_at_baseline;
   Above kept = above(sorted_.data(), padded, kNothing);
   for (int pass = 0; pass < kPasses; ++pass) {
     const double excess = (kept.sum - total) / kept.count;

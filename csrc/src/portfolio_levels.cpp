@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "leeward/core/eight.hpp"
 #include "leeward/core/lanes.hpp"
-#include "leeward/core/vector8.hpp"
 
 namespace leeward {
 namespace {
@@ -31,18 +31,37 @@ LEEWARD_INLINE void add_row(const T* LEEWARD_RESTRICT row, double by, std::int64
 
 // to += sum of the rows, of at least eight numbers each, cut into vectors of eight; the last one ends with the row and overlaps the one
 // before, so its sum has a place of its own: to[0 .. 8 vectors_of(cols)).
-inline std::int64_t vectors_of(std::int64_t n) { return (n + 7) / 8; }
+std::int64_t vectors_of(std::int64_t n) { return (n + 7) / 8; }
 
-template <class T>
+template <int W, int C, class T>
+LEEWARD_INLINE void add_few(DenseView<T> r, Batch part, double* to) {  // rows of C vectors, their sums in registers
+  Eight<W> all[C], v;
+  for (int c = 0; c < C; ++c) load8(to + 8 * c, all[c]);
+  for (std::int64_t k = 0; k < part.size; ++k) {
+    const T* const row = r.row(part[k]);
+    for (int c = 0; c < C; ++c) {
+      load8(row + (c < C - 1 ? 8 * c : r.cols - 8), v);
+      add8(v, all[c]);
+    }
+  }
+  for (int c = 0; c < C; ++c) store8(all[c], to + 8 * c);
+}
+
+template <int W, class T>
 LEEWARD_INLINE void add_rows(DenseView<T> r, Batch part, double* to) {
   const std::int64_t vectors = vectors_of(r.cols);
+  if constexpr (W == 8) {  // registers enough
+    if (vectors == 2) return add_few<W, 2>(r, part, to);
+    if (vectors == 3) return add_few<W, 3>(r, part, to);
+    if (vectors == 4) return add_few<W, 4>(r, part, to);
+  }
   for (std::int64_t k = 0; k < part.size; ++k) {
     const T* const row = r.row(part[k]);
     for (std::int64_t c = 0; c < vectors; ++c) {
-      Vector8 v, all;
+      Eight<W> v, all;
       load8(row + (8 * c + 8 <= r.cols ? 8 * c : r.cols - 8), v);
       load8(to + 8 * c, all);
-      all += v;
+      add8(v, all);
       store8(all, to + 8 * c);
     }
   }
@@ -57,28 +76,69 @@ struct DeviationPoint {
   double square = 0, slope = 0;
 };
 
-template <int Points, class T>
+// Rows of C vectors, points and sums in registers.
+template <int W, int C, int Points, class T>
+LEEWARD_INLINE void add_few_deviations(DenseView<T> r, Batch part, DeviationPoint* points) {
+  Eight<W> x[Points][C], all[Points][C];
+  double square[Points], slope[Points];
+  for (int p = 0; p < Points; ++p) {
+    square[p] = points[p].square;
+    slope[p] = points[p].slope;
+    for (int c = 0; c < C; ++c) load8(points[p].slopes + 8 * c, all[p][c]);
+    for (int c = 0; c < C - 1; ++c) load8(points[p].u + 1 + 8 * c, x[p][c]);
+    if (r.cols == 8 * C)
+      load8(points[p].u + 1 + 8 * (C - 1), x[p][C - 1]);
+    else
+      load8(points[p].last, x[p][C - 1]);
+  }
+  for (std::int64_t k = 0; k < part.size; ++k) {
+    const T* const row = r.row(part[k]);
+    Eight<W> v[C];
+    for (int c = 0; c < C; ++c) load8(row + (c < C - 1 ? 8 * c : r.cols - 8), v[c]);
+    for (int p = 0; p < Points; ++p) {
+      Eight<W> sum;
+      for (int c = 0; c < C; ++c) add_product8(v[c], x[p][c], sum);
+      const double e = fold8(sum) - points[p].u[0];
+      square[p] += e * e;
+      slope[p] += e;
+      for (int c = 0; c < C; ++c) add_scaled8(2.0 * e, v[c], all[p][c]);
+    }
+  }
+  for (int p = 0; p < Points; ++p) {
+    points[p].square = square[p];
+    points[p].slope = slope[p];
+    for (int c = 0; c < C; ++c) store8(all[p][c], points[p].slopes + 8 * c);
+  }
+}
+
+template <int W, int Points, class T>
 LEEWARD_INLINE void add_deviations(DenseView<T> r, Batch part, DeviationPoint* points) {
   const std::int64_t full = r.cols / 8, tail = r.cols - 8;
+  if constexpr (W == 8) {  // registers enough
+    if (points[0].slopes != nullptr) {
+      if (vectors_of(r.cols) == 2) return add_few_deviations<W, 2, Points>(r, part, points);
+      if (vectors_of(r.cols) == 3) return add_few_deviations<W, 3, Points>(r, part, points);
+      if (vectors_of(r.cols) == 4) return add_few_deviations<W, 4, Points>(r, part, points);
+    }
+  }
   const bool over = r.cols % 8 != 0;
-  Vector8 last[Points];
+  Eight<W> last[Points];
   for (int p = 0; p < Points; ++p) load8(points[p].last, last[p]);
   for (std::int64_t k = 0; k < part.size; ++k) {
     const T* const row = r.row(part[k]);
-    Vector8 sum[Points] = {};
+    Eight<W> sum[Points];
     for (std::int64_t c = 0; c < full; ++c) {
-      Vector8 v;
+      Eight<W> v, x;
       load8(row + 8 * c, v);
       for (int p = 0; p < Points; ++p) {
-        Vector8 x;
         load8(points[p].u + 1 + 8 * c, x);
-        sum[p] += v * x;
+        add_product8(v, x, sum[p]);
       }
     }
-    Vector8 end = {};
+    Eight<W> end;
     if (over) {
       load8(row + tail, end);
-      for (int p = 0; p < Points; ++p) sum[p] += end * last[p];
+      for (int p = 0; p < Points; ++p) add_product8(end, last[p], sum[p]);
     }
     double twice[Points];
     for (int p = 0; p < Points; ++p) {
@@ -89,37 +149,66 @@ LEEWARD_INLINE void add_deviations(DenseView<T> r, Batch part, DeviationPoint* p
     }
     if (points[0].slopes == nullptr) continue;
     for (std::int64_t c = 0; c < full + (over ? 1 : 0); ++c) {
-      Vector8 v = end;
+      Eight<W> v = end, all;
       if (c < full) load8(row + 8 * c, v);
       for (int p = 0; p < Points; ++p) {
-        Vector8 all;
         load8(points[p].slopes + 8 * c, all);
-        all += twice[p] * v;
+        add_scaled8(twice[p], v, all);
         store8(all, points[p].slopes + 8 * c);
       }
     }
   }
 }
 
-LEEWARD_CLONES double dot_clones(const double* a, const double* x, std::int64_t n) {
-  Vector8 sum = {};
+template <int W>
+LEEWARD_INLINE double dot_vectors(const double* a, const double* x, std::int64_t n) {
+  Eight<W> sum;
   std::int64_t j = 0;
   for (; j + 8 <= n; j += 8) {
-    Vector8 v, w;
+    Eight<W> v, w;
     load8(a + j, v);
     load8(x + j, w);
-    sum += v * w;
+    add_product8(v, w, sum);
   }
   double rest = 0.0;
   for (; j < n; ++j) rest += a[j] * x[j];
   return fold8(sum) + rest;
 }
-LEEWARD_CLONES void rows_sum(DenseView<double> r, Batch part, double* to) { add_rows(r, part, to); }
-LEEWARD_CLONES void rows_sum(DenseView<float> r, Batch part, double* to) { add_rows(r, part, to); }
-LEEWARD_CLONES void one_point(DenseView<double> r, Batch part, DeviationPoint* p) { add_deviations<1>(r, part, p); }
-LEEWARD_CLONES void one_point(DenseView<float> r, Batch part, DeviationPoint* p) { add_deviations<1>(r, part, p); }
-LEEWARD_CLONES void two_points(DenseView<double> r, Batch part, DeviationPoint* p) { add_deviations<2>(r, part, p); }
-LEEWARD_CLONES void two_points(DenseView<float> r, Batch part, DeviationPoint* p) { add_deviations<2>(r, part, p); }
+
+// What the levels do at each width of the registers; a function's level stands in its name.
+template <class T>
+struct Kernels {
+  double (*dot)(const double* a, const double* x, std::int64_t n);
+  void (*rows)(DenseView<T> r, Batch part, double* to);
+  void (*one)(DenseView<T> r, Batch part, DeviationPoint* p);
+  void (*two)(DenseView<T> r, Batch part, DeviationPoint* p);
+};
+
+#define LEEWARD_PORTFOLIO_DOT(at, level, W) \
+  at double dot_##level(const double* a, const double* x, std::int64_t n) { return dot_vectors<W>(a, x, n); }
+#define LEEWARD_PORTFOLIO(at, level, W, T)                                                                                   \
+  at void rows_##level(DenseView<T> r, Batch part, double* to) { add_rows<W>(r, part, to); }                                 \
+  at void one_##level(DenseView<T> r, Batch part, DeviationPoint* p) { add_deviations<W, 1>(r, part, p); }                   \
+  at void two_##level(DenseView<T> r, Batch part, DeviationPoint* p) { add_deviations<W, 2>(r, part, p); }
+
+LEEWARD_PORTFOLIO_DOT(, at_baseline, 2)
+LEEWARD_PORTFOLIO_DOT(LEEWARD_AT_AVX2, at_avx2, 4)
+LEEWARD_PORTFOLIO_DOT(LEEWARD_AT_AVX512, at_avx512, 8)
+LEEWARD_PORTFOLIO(, at_baseline, 2, float)
+LEEWARD_PORTFOLIO(, at_baseline, 2, double)
+LEEWARD_PORTFOLIO(LEEWARD_AT_AVX2, at_avx2, 4, float)
+LEEWARD_PORTFOLIO(LEEWARD_AT_AVX2, at_avx2, 4, double)
+LEEWARD_PORTFOLIO(LEEWARD_AT_AVX512, at_avx512, 8, float)
+LEEWARD_PORTFOLIO(LEEWARD_AT_AVX512, at_avx512, 8, double)
+
+template <class T>
+Kernels<T> kernels() {
+  switch (register_width()) {
+    case 8: return {dot_at_avx512, rows_at_avx512, one_at_avx512, two_at_avx512};
+    case 4: return {dot_at_avx2, rows_at_avx2, one_at_avx2, two_at_avx2};
+    default: return {dot_at_baseline, rows_at_baseline, one_at_baseline, two_at_baseline};
+  }
+}
 
 // The sums of n columns, one a column, times a share.
 void unfold(const double* sums, std::int64_t n, double share, double* out) {
@@ -184,18 +273,19 @@ class ReturnsMean final : public Level {
     double* const mean = use.workspace.take<double>(r_.cols);
     std::fill(sums, sums + room, 0.0);
     over_parts(r_, batch, use, [&](DenseView<T> r, Batch part) {
-      if (r.cols >= 8) return rows_sum(r, part, sums);
+      if (r.cols >= 8) return kernels_.rows(r, part, sums);
       for (std::int64_t k = 0; k < part.size; ++k) add_row(r.row(part[k]), 1.0, r.cols, sums);
     });
     unfold(sums, r_.cols, 1.0 / static_cast<double>(batch.size), mean);
     for (int k = 0; k < count; ++k) {
-      if (at[k].value != nullptr) at[k].value[0] = dot_clones(mean, at[k].point, r_.cols);
+      if (at[k].value != nullptr) at[k].value[0] = kernels_.dot(mean, at[k].point, r_.cols);
       if (at[k].jacobian != nullptr) std::copy(mean, mean + r_.cols, at[k].jacobian);
     }
   }
 
  private:
   DenseView<T> r_;
+  Kernels<T> kernels_ = kernels<T>();
 };
 
 template <class T>
@@ -229,7 +319,7 @@ class ReturnsDeviation final : public Level {
       if (tail < 0)
         for (int p = 0; p < count; ++p) short_rows(r, part, points[p]);
       else
-        count == 2 ? two_points(r, part, points) : one_point(r, part, points);
+        (count == 2 ? kernels_.two : kernels_.one)(r, part, points);
     });
     const double share = 1.0 / static_cast<double>(batch.size);
     for (int p = 0; p < count; ++p) {
@@ -242,6 +332,7 @@ class ReturnsDeviation final : public Level {
   }
 
   DenseView<T> r_;
+  Kernels<T> kernels_ = kernels<T>();
 };
 
 class DeviationPenalty final : public Level {

@@ -37,6 +37,7 @@ class Domain {
   DomainKind kind_ = DomainKind::free;
   std::int64_t size_ = 0;
   std::vector<double> first_, second_;
+  int width_ = 2;  // doubles in a register
   std::vector<double> sorted_, sizes_;  // scratch of the projections that sort
   std::vector<std::int64_t> order_;
 };
