@@ -59,7 +59,7 @@ def stubs(session: nox.Session) -> None:
 @nox.session
 def docs(session: nox.Session) -> None:
     """Build the documentation into docs/_build, warnings as errors."""
-    session.install(".[demo,docs]")
+    session.install(".[demo,torch,docs]")
     session.run("sphinx-build", "-W", "--keep-going", "-b", "html", "docs", "docs/_build")
 
 

@@ -12,4 +12,5 @@ exclude_patterns = ["_build"]
 html_theme = "alabaster"
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
+napoleon_use_ivar = True  # an attribute in a class docstring may be a property with words of its own
 suppress_warnings = ["ref.python"]  # attributes of several classes share short names
