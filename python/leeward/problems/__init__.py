@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from leeward.problems._composition import Composition, CompositionEvaluation
+from leeward.problems._hierarchical_tilt import HierarchicalTilt
 from leeward.problems._mean_deviation import MeanDeviation
 from leeward.problems._robust import Evaluation, Robust
 from leeward.problems._sinkhorn import Sinkhorn
@@ -13,6 +14,7 @@ __all__ = [
     "Composition",
     "CompositionEvaluation",
     "Evaluation",
+    "HierarchicalTilt",
     "MeanDeviation",
     "Robust",
     "Sinkhorn",
