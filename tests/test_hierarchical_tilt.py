@@ -190,7 +190,7 @@ def test_smvr_on_the_composition_has_the_iterates_of_the_twin() -> None:
         return np.asarray((-Y[index] / (1 + np.exp(margin)))[:, None] * design[index])
 
     at_start = oracle.losses(start)
-    parts = [at_start[GROUPS == g] for g in range(4)]
+    parts = [at_start[np.equal(GROUPS, g)] for g in range(4)]
     shift = np.array([tilts.tilt(part, np.full(part.size, 1 / part.size), tau) for part in parts])
     levels = tilts.levels(
         lambda w, index: np.logaddexp(0, -Y[index] * (design[index] @ w)), gradients, GROUPS, shift, t, tau
