@@ -236,6 +236,13 @@ def test_units_may_be_given() -> None:
     np.testing.assert_allclose(single.coef_, given.coef_, atol=1e-5)
 
 
+def test_without_a_ridge_a_fit_ends_without_a_certificate() -> None:
+    model = SinkhornClassifier(l2=0.0).fit(X, TWO)
+    assert model.gap_ is None
+    assert model.objective_ <= SinkhornClassifier(l2=1e-6).fit(X, TWO).objective_ + 1e-9
+    assert SinkhornClassifier(l2=0.0, draws=4).fit(X, THREE).gap_ is None
+
+
 def test_an_intercept_can_be_left_out() -> None:
     model = SinkhornClassifier(fit_intercept=False).fit(X + 1.0, TWO)
     assert model.intercept_ == 0.0

@@ -5,6 +5,7 @@ Kolmogorov distances are below their 0.1 % quantile ``1.95/sqrt(n)``, means with
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -173,6 +174,21 @@ def test_rows_are_drawn_by_their_weights_and_keep_their_labels(model: Any) -> No
     assert abs((made.index == 7).mean() - 0.75) < 4.5 * np.sqrt(0.75 * 0.25 / 2000)
     assert (made.y == names[made.index]).all()
     assert len(model.worst_case_samples(X, names).y) == N
+
+
+def test_points_of_a_ball_keep_to_its_budget() -> None:
+    rows, y = np.tile(X, (10, 1)), np.tile(TWO, 10)
+    for radius in (0.25, 50.0):  # the second is more than the draws can use: the price is all but 0
+        model = SinkhornClassifier("chi2", radius=radius, scale=None, noise=0.4, draws=8, l2=1e-2)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.fit(rows, y)
+        made = model.worst_case_samples(rows, y, SIZE)
+        cost = np.sum((made.X - rows[made.index]) ** 2, axis=1)
+        assert made.effective_draws is not None
+        assert made.effective_draws.max() <= 8.0 + 1e-9
+        assert cost.max() < 0.16 * 30.0  # among draws, whatever the price
+        assert cost.mean() < radius
 
 
 def test_units_go_back_and_sparse_rows_come_out_dense() -> None:

@@ -209,7 +209,7 @@ class SinkhornLinear(LinearFit):
             return promised, None
         if not (solver is None or isinstance(solver, lw.LBFGS)):
             return (solver.default_tol(problem, self.max_passes),) * 2
-        return promised, promised * (_POLISH if entries <= _SMALL else 1.0)
+        return promised, promised * (_POLISH if entries <= _SMALL and problem.l2 > 0 else 1.0)
 
     def _matrix(self) -> tuple[Array, Array]:
         return np.atleast_2d(self.coef_), np.atleast_1d(np.array(self.intercept_, dtype=np.float64))
@@ -276,13 +276,13 @@ class SinkhornLinear(LinearFit):
         *,
         sample_weight: Any = None,
         random_state: Any = None,
-        pool: int = 512,
+        pool: int | None = None,
     ) -> WorstCaseSamples:
         """Draw points from the worst-case distribution around samples: what the model was made robust to.
 
         A row is drawn by its weight, and a point around it from ``r nu``, with nu the reference kernel and r the worst-case density at
-        the fitted coefficients. Under KL with Gaussian noise, squared distance and a loss of one score the draws have that law exactly,
-        unless ``exact=False``. Elsewhere `pool` points are drawn around each row, and one of them is chosen by its worst-case weight.
+        the fitted coefficients. With a price `lam`, KL, Gaussian noise, squared distance and a loss of one score the draws have that law
+        exactly, unless ``exact=False``. Elsewhere `pool` points are drawn around each row, and one is chosen by its worst-case weight.
 
         Parameters
         ----------
@@ -296,8 +296,9 @@ class SinkhornLinear(LinearFit):
             Weights of the samples; only their ratios matter.
         random_state : int, RandomState, Generator or None, default=None
             Seed of the draws. None is the fixed seed 0.
-        pool : int, default=512
-            Points drawn around a row, where the law is not exact.
+        pool : int, default=None
+            Points drawn around a row, where the law is not exact; None is 512, and `draws_` for a `radius`, whose price `lam_` is that of
+            so many points.
 
         Returns
         -------
@@ -307,7 +308,8 @@ class SinkhornLinear(LinearFit):
         check_is_fitted(self)
         X, target = self._check_features(X), self._target(y)
         n, d = X.shape
-        count, many = _whole(n if size is None else size, "size"), _whole(pool, "pool")
+        usual = 512 if self.radius is None else self.draws_
+        count, many = _whole(n if size is None else size, "size"), _whole(usual if pool is None else pool, "pool")
         weight = weights_of(sample_weight, n)
         rng = np.random.default_rng(seed_of(random_state))
         index = rng.choice(n, size=count, p=None if weight is None else weight / weight.sum())
@@ -337,7 +339,7 @@ class SinkhornLinear(LinearFit):
         """Variances (d,) or covariance (d, d) of the noise tilted by the cost, where that is all that KL does to it but for the loss."""
         kl = self.divergence == "kl" or isinstance(self.divergence, lw.divergences.KL)
         plain = self.cost == "sqeuclidean" and isinstance(self.reference, str) and self.reference == "gaussian"
-        if not (kl and plain and self.exact is not False and self.bounds is None):
+        if not (kl and plain and self.exact is not False and self.bounds is None and self.radius is None):
             return None
         if self._label_settings().get("label_noise"):
             return None
