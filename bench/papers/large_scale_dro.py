@@ -47,6 +47,7 @@ class Setting:
     paper: tuple[int, int]  # work of the full batch over that of batches of 50 to 5000 that the paper reports
     passes: float  # of the runs that are drawn
     limit: float  # of a run of the search on batches
+    level_limit: float  # on multi-level estimates
     full_limit: float  # and on all samples
     batches: tuple[int, ...] = (10, 50, 500, 5000)
     seeds: tuple[int, ...] = SEEDS
@@ -63,6 +64,7 @@ DIGITS = Setting(
     (9, 16),
     passes=60.0,
     limit=300.0,
+    level_limit=100.0,
     full_limit=10_000.0,
 )
 IMAGENET = Setting(
@@ -76,6 +78,7 @@ IMAGENET = Setting(
     (27, 36),
     passes=15.0,
     limit=30.0,
+    level_limit=30.0,
     full_limit=1000.0,
 )
 
@@ -178,7 +181,7 @@ def methods(setting: Setting, size: int, risk: lw.Risk) -> list[Method]:
             levels = lw.MLMC(n0, 50_000)
             plain = lw.SGD(levels, step=1.0)
             every = max(1, size // (2 * n0 * (1 + levels.levels)))
-            found.append(Method(f"MLMC {n0} to {n0 << levels.levels}", plain, every, setting.limit))
+            found.append(Method(f"MLMC {n0} to {n0 << levels.levels}", plain, every, setting.level_limit))
     whole = lw.Nesterov(lw.Minibatch(size, replace=False), step=1.0, form="momentum")
     return [*found, Method("full batch", whole, 20, setting.full_limit)]
 
