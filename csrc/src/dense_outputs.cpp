@@ -14,17 +14,17 @@ namespace {
 
 // Blocks by the registers of a level: sixteen of `width` doubles, thirty-two at AVX-512, where a load serves twice the products.
 struct Baseline {
-  static constexpr int width = 2, rows = 2, dots = 5, sums = 5;
+  static constexpr int width = 2, rows = 2, sums = 5;
 };
 struct Avx2 {
-  static constexpr int width = 4, rows = 2, dots = 5, sums = 5;
+  static constexpr int width = 4, rows = 2, sums = 5;
 };
 struct Avx512 {
-  static constexpr int width = 8, rows = 4, dots = 5, sums = 10;
+  static constexpr int width = 8, rows = 4, sums = 10;
 };
 
 constexpr int kLanes8 = 8;                  // lanes of a dot product; a narrower register takes some of them at a time
-constexpr int kFew = 5;                     // outputs of a smaller group
+constexpr int kFew = 5;                     // outputs of a group
 constexpr std::int64_t kColumnsAhead = 32;  // rows are too far apart for the hardware to fetch their next columns
 
 LEEWARD_INLINE double fold8(const double* lane) {  // as oracle/linear_dense folds
@@ -76,11 +76,20 @@ LEEWARD_INLINE void dot_block(const T* const (&x)[R], const T* const (&ahead)[R]
   for (int r = 0; r < R; ++r) ((out[r][to + static_cast<std::int64_t>(C)] = fold8(lanes[r][C])), ...);
 }
 
+// Calls f with the number of outputs left over by groups of kFew, 1 to 4, as a sequence.
+template <class F>
+LEEWARD_INLINE void with_rest(std::int64_t rest, const F& f) {
+  if (rest == 1) f(std::make_index_sequence<1>{});
+  if (rest == 2) f(std::make_index_sequence<2>{});
+  if (rest == 3) f(std::make_index_sequence<3>{});
+  if (rest == 4) f(std::make_index_sequence<4>{});
+}
+
 constexpr std::int64_t kTailed = 64;  // outputs whose ends are filled up at a time
 
 template <class Level, class T>
 LEEWARD_INLINE void dots_body(DenseView<T> x, Rows rows, const double* w, std::int64_t outputs, const double* biases, double* out) {
-  constexpr int W = Level::width, R = Level::rows, C = Level::dots;
+  constexpr int W = Level::width, R = Level::rows, C = kFew;
   const std::int64_t cols = x.cols, whole = cols / 8 * 8;
   alignas(64) double w_tail[kTailed * 8];
   for (std::int64_t part = 0; part < outputs; part += kTailed) {
@@ -103,8 +112,10 @@ LEEWARD_INLINE void dots_body(DenseView<T> x, Rows rows, const double* w, std::i
       }
       for (; c + C <= count; c += C)
         dot_block<W, R, false>(row, ahead, cols, w + (part + c) * cols, w_tail + 8 * c, to, c, std::make_index_sequence<C>{});
-      for (; c < count; ++c)
-        dot_block<W, R, false>(row, ahead, cols, w + (part + c) * cols, w_tail + 8 * c, to, c, std::make_index_sequence<1>{});
+      with_rest(count - c, [&](auto group) {
+        if (c == 0) return dot_block<W, R, true>(row, ahead, cols, w + part * cols, w_tail, to, 0, group);
+        dot_block<W, R, false>(row, ahead, cols, w + (part + c) * cols, w_tail + 8 * c, to, c, group);
+      });
       if (biases == nullptr) continue;
       for (int r = 0; r < R && k + r < rows.count; ++r)
         for (c = 0; c < count; ++c) to[r][c] += biases[part + c];
@@ -161,7 +172,7 @@ LEEWARD_INLINE void sums_body(DenseView<T> x, Rows rows, const double* r, std::i
     if constexpr (C > kFew)
       for (; c + kFew <= outputs; c += kFew)
         sum_columns<W>(x, rows, j, count, r + c, outputs, out + c * x.cols, std::make_index_sequence<kFew>{});
-    for (; c < outputs; ++c) sum_columns<W>(x, rows, j, count, r + c, outputs, out + c * x.cols, std::make_index_sequence<1>{});
+    with_rest(outputs - c, [&](auto group) { sum_columns<W>(x, rows, j, count, r + c, outputs, out + c * x.cols, group); });
   }
 }
 
