@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 
 import numpy as np
 import pytest
@@ -176,3 +177,21 @@ def test_what_is_not_covered_is_refused():
             GaussianSmoothing(problem(), KL, *parameters)
     with pytest.raises(ValueError, match="must be positive and finite"):
         GaussianSmoothing(problem(), KL, 1.0, 1e-300, 1e10)
+
+
+@pytest.mark.parametrize("noise", [1e-5, 1e-8, 1e-12])
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge", "hinge"])
+def test_little_noise_adds_the_second_order_term_in_few_panels(noise: float, loss: str) -> None:
+    # Psi = l + (t^2/2) (l'' + l'^2/T) + O(t^3), t = rho tau. Panels that cannot tell the loss's change from rounding are not halved:
+    # they made an evaluation of 40 rows take a second.
+    model = problem(loss, n=40, d=3)
+    w = np.array([1.0, -2.0, 0.5, 0.1])
+    smoothing = GaussianSmoothing(model, KL, 1.0, 0.1, noise)
+    start = time.process_time()
+    _, gradient, values = smoothing.evaluate(w)
+    assert time.process_time() - start < 0.1
+    slope, bend = model.slopes(w), np.zeros(40) if loss == "hinge" else model.curvatures(w)
+    t2 = (noise * np.linalg.norm(w[:3])) ** 2 / (1.0 + 20.0 * noise**2)
+    expected = model.losses(w) + 0.5 * t2 * (bend + slope**2 / 0.1)
+    np.testing.assert_allclose(values - smoothing.constant, expected, rtol=0.0, atol=1e-10 * noise + 2e-14)
+    np.testing.assert_allclose(gradient, model.gradient(w, np.full(40, 1 / 40)), rtol=0.0, atol=1e3 * noise**2 + 1e-10)

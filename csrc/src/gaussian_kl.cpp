@@ -10,6 +10,7 @@ namespace {
 constexpr double kDrop = 42.0;            // exponents this far below the largest are left out
 constexpr double kLaplace = 1e12;         // from here on T log E exp is the largest exponent's to 1e-10
 constexpr double kPrecision = 1e-11;      // of a panel's halves against the whole
+constexpr double kRounding = 1e-15;       // of values of the loss, below which differences are not looked at
 constexpr double kRootTwoPi = 2.5066282746310002;
 
 // exp(phi / T - s^2 / 2 - shift) and its products with phi' and phi' s.
@@ -109,10 +110,11 @@ LEEWARD_INLINE void one(const Shape<Loss>& f, const KlScale& scale, double m, do
   const double steepest = std::max(std::abs(f.slope(m + t * start)), std::abs(f.slope(m + t * end)));
   const double reach = std::max(std::abs(start), std::abs(end));
   if (steepness * steepest * reach < 1.0) {
-    const double least[3] = {1e-3 * steepness * steepest, steepest, steepest};
-    const Integrals<3> sum = integrate<3, 3>(SmallNodes<Loss>{f, m, t, inverse, f.value(m)}, first, kPrecision, least);
+    const double here = f.value(m), rounding = kRounding * std::abs(here) * inverse / kPrecision;  // of phi - phi(m)
+    const double least[3] = {std::max(1e-3 * steepness * steepest, rounding), steepest, steepest};
+    const Integrals<3> sum = integrate<3, 3>(SmallNodes<Loss>{f, m, t, inverse, here}, first, kPrecision, least);
     const double mass = 1.0 + sum.of[0];
-    value = f.value(m) + T * hd::log1p(sum.of[0]);
+    value = here + T * hd::log1p(sum.of[0]);
     slope = sum.of[1] / mass;
     spread = scale.rho * (sum.of[2] / mass);
     return;
