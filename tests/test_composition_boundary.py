@@ -210,12 +210,17 @@ def test_problems_and_levels_are_picklable() -> None:
         lw.MeanDeviation(R, 0.3, l2=0.1),
         lw.Composition([level(keep=slice(0, 2)), lw.LinearLevel([[1.0, 2.0, 3.0]], [0.5]), lw.ElementwiseLevel("exp", scale=0.1)]),
         lw.Composition([lw.FiniteSumLevel(A, rows_square, rows_slope, inputs=3, outputs=1)]),
+        lw.Composition([lw.FunctionLevel.from_vjp(joint_square, inputs=3, outputs=1, size=20)]),
     ]  # fmt: skip
     for problem in problems:
         w = np.full(problem.dim, 0.2)
         again = pickle.loads(pickle.dumps(problem))
         assert again.evaluate(w).value == problem.evaluate(w).value
         assert repr(again) == repr(problem)
+
+
+def joint_square(u: Any, index: Any) -> Any:
+    return mean_square(u, index), lambda v: mean_square_jacobian(u, index).T @ v
 
 
 def rows_square(u: Any, a: Any) -> Any:
@@ -233,6 +238,41 @@ def test_a_finite_sum_level_takes_the_mean_and_names_samples() -> None:
     wrong = lw.FiniteSumLevel(A, lambda u, a: (a @ u) ** 2, rows_slope, inputs=3, outputs=1)
     with pytest.raises(lw.OracleError, match=r"value must return an array of shape \(2, 1\).*for samples 4, 9"):
         wrong.value(np.ones(3), index=[4, 9])
+
+
+def test_a_function_with_its_pullback_is_called_once_a_point_and_draw() -> None:
+    calls, pulls = [0], [0]
+
+    def fun(u: Any, index: Any) -> Any:
+        calls[0] += 1
+        J = mean_square_jacobian(u, index)
+
+        def pullback(weights: Any) -> Any:
+            pulls[0] += 1
+            return J.T @ weights
+
+        return mean_square(u, index), pullback
+
+    joint = lw.FunctionLevel.from_vjp(fun, inputs=3, outputs=1, size=20)
+    apart = level(jacobian=None, vjp=lambda u, v, index: mean_square_jacobian(u, index).T @ v)
+    check_level(joint)
+    for algorithm in (lw.PMVR(2, step=0.05, beta=0.3), lw.SCSC(2, step=0.05), lw.ATSCGD(2, step=0.05)):
+        log = lw.ElementwiseLevel("log")
+        runs = [
+            lw.minimize(lw.Composition([each, log]), w0=np.ones(3), algorithm=algorithm, max_passes=20, trace=None)
+            for each in (joint, apart)
+        ]
+        assert runs[0].x.tobytes() == runs[1].x.tobytes()
+    calls[0] = pulls[0] = 0
+    one = lw.minimize(
+        lw.Composition([joint]), w0=np.ones(3), algorithm=lw.PMVR(2, step=0.05), max_passes=20, trace=None
+    )
+    recorded = 3  # the objective at the start, at the end, and in the answer
+    assert one.counts["products"] == one.counts["values"]
+    assert calls[0] <= one.counts["values"] // 2 + recorded
+    assert pulls[0] <= one.counts["products"] // 2 + recorded
+    with pytest.raises(lw.OracleError, match=r"fun\(u, index\) must return \(value, pullback\).*got ndarray"):
+        lw.FunctionLevel.from_vjp(mean_square, inputs=3, outputs=1, size=20).value(np.ones(3))
 
 
 def test_check_level_accepts_right_levels() -> None:

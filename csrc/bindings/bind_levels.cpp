@@ -48,7 +48,7 @@ std::shared_ptr<Level> elementwise(std::int64_t count, int map, double exponent,
 }
 
 // (inputs, computed, keep, kept, size, population), positive: (first, count, floor).
-std::shared_ptr<PyLevel> make_py_level(py::object value, py::object jacobian, py::object pull, py::object push,
+std::shared_ptr<PyLevel> make_py_level(py::object value, py::object jacobian, py::object pull, py::object push, py::object joint,
                                        const std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t>& sizes,
                                        const std::tuple<std::int64_t, std::int64_t, double>& positive, bool indexed) {
   const auto& [inputs, computed, keep, kept, size, population] = sizes;
@@ -63,7 +63,7 @@ std::shared_ptr<PyLevel> make_py_level(py::object value, py::object jacobian, py
                          .positive = std::get<0>(positive),
                          .positives = std::get<1>(positive),
                          .floor = std::get<2>(positive)};
-  return std::make_shared<PyLevel>(shape, LevelFunctions{std::move(value), std::move(jacobian), std::move(pull), std::move(push)}, indexed);
+  return std::make_shared<PyLevel>(shape, LevelFunctions{std::move(value), std::move(jacobian), std::move(pull), std::move(push), std::move(joint)}, indexed);
 }
 
 // All outputs of a level at u, and its Jacobian when wanted.
@@ -180,7 +180,7 @@ void bind_levels(py::module_& m) {
       .def("pull", &level_pull, arg("u"), arg("weights"), arg("index").none(true), arg("threads") = 0)
       .def("push", &level_push, arg("u"), arg("direction"), arg("index").none(true), arg("threads") = 0);
   py::class_<PyLevel, Level, std::shared_ptr<PyLevel>>(m, "PyLevel", py::custom_type_setup(&let_collect<PyLevel>))
-      .def(py::init(&make_py_level), arg("value"), arg("jacobian").none(true), arg("pull").none(true), arg("push").none(true), arg("sizes"),
+      .def(py::init(&make_py_level), arg("value").none(true), arg("jacobian").none(true), arg("pull").none(true), arg("push").none(true), arg("joint").none(true), arg("sizes"),
            arg("positive"), arg("indexed"));
   m.def("returns_level", &returns_level, arg("kind"), arg("returns").noconvert(), py::keep_alive<0, 2>());
   m.def("deviation_penalty", [](double lam, double floor) { return mutable_level(make_deviation_penalty(lam, floor)); }, arg("lam"), arg("floor"));

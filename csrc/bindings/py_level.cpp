@@ -1,6 +1,7 @@
 #include "py_level.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 
 #include "leeward/core/check.hpp"
@@ -72,6 +73,14 @@ void PyLevel::evaluate(const LevelPoint* at, int count, Batch batch, Resources&)
   for (int k = 0; k < count; ++k) {
     PyObject* given[] = {nullptr, a.w.show(at[k].point, s.inputs), index};
     const std::size_t arguments = indexed_ ? 2 : 1;
+    if (!functions_.joint.is_none()) {
+      py::object answer;
+      py::object pullback = forward(given + 1, arguments, &answer);
+      take_answer({"fun", "u", "the mean of the level's computed outputs, as the first of a pair", s.computed, 0, at[k].point, batch},
+                  answer.ptr(), at[k].value);
+      keep(at[k].point, batch, std::move(pullback));
+      continue;
+    }
     if (at[k].value != nullptr) {
       const py::object answer = call_level(functions_.value, given + 1, arguments);
       take_answer({"value", "u", "the mean of the level's computed outputs", s.computed, 0, at[k].point, batch}, answer.ptr(), at[k].value);
@@ -84,11 +93,58 @@ void PyLevel::evaluate(const LevelPoint* at, int count, Batch batch, Resources&)
   }
 }
 
+py::object PyLevel::forward(PyObject** given, std::size_t arguments, py::object* value) const {
+  const py::object pair = call_level(functions_.joint, given, arguments);
+  const bool two = (PyTuple_Check(pair.ptr()) || PyList_Check(pair.ptr())) && PySequence_Size(pair.ptr()) == 2;
+  const py::object pullback = two ? py::reinterpret_steal<py::object>(PySequence_GetItem(pair.ptr(), 1)) : py::object();
+  if (!pullback || PyCallable_Check(pullback.ptr()) == 0)
+    oracle_error(std::string("fun(u") + (indexed_ ? ", index)" : ")") + " must return (value, pullback) with a callable pullback(weights), got " +
+                 std::string(py::str(py::type::of(pair).attr("__name__"))));
+  if (value != nullptr) *value = py::reinterpret_steal<py::object>(PySequence_GetItem(pair.ptr(), 0));
+  return pullback;
+}
+
+void PyLevel::keep(const double* u, Batch batch, py::object pullback) const {
+  py::object dropped;  // let go after the lock, since that may run user code
+  const std::lock_guard<std::mutex> lock(guard_);
+  Kept& place = kept_[next_++ % kept_.size()];
+  dropped = std::move(place.pullback);
+  place.u.assign(u, u + shape().inputs);
+  place.all = batch.index == nullptr;
+  if (place.all)
+    place.index.clear();
+  else
+    place.index.assign(batch.index, batch.index + batch.size);
+  place.pullback = std::move(pullback);
+}
+
+py::object PyLevel::find(const double* u, Batch batch) const {
+  const std::lock_guard<std::mutex> lock(guard_);
+  for (Kept& k : kept_) {
+    if (!k.pullback || k.all != (batch.index == nullptr)) continue;
+    if (!k.all && !std::equal(k.index.begin(), k.index.end(), batch.index, batch.index + batch.size)) continue;
+    if (std::memcmp(k.u.data(), u, k.u.size() * sizeof(double)) == 0) return std::move(k.pullback);
+  }
+  return py::object();
+}
+
 void PyLevel::pull(const double* u, Batch batch, const double* weights, double* out, Resources& use) const {
-  if (functions_.pull.is_none()) return Level::pull(u, batch, weights, out, use);
+  const bool joint = !functions_.joint.is_none();
+  if (functions_.pull.is_none() && !joint) return Level::pull(u, batch, weights, out, use);
   const py::gil_scoped_acquire gil;
   ArgumentSets::Lease lease(arguments_);
   Arguments& a = *lease;
+  if (joint) {
+    py::object pullback = find(u, batch);
+    if (!pullback) {
+      PyObject* at[] = {nullptr, a.w.show(u, shape().inputs), indexed_ ? shown_index(a, batch) : nullptr};
+      pullback = forward(at + 1, indexed_ ? 2 : 1, nullptr);
+    }
+    PyObject* by[] = {nullptr, a.all.weights.show(weights, shape().computed)};
+    const py::object answer = call_level(pullback, by + 1, 1);
+    take_answer({"pullback", "weights", "the transposed mean Jacobian times weights", shape().inputs, 0, u, batch}, answer.ptr(), out);
+    return;
+  }
   PyObject* given[] = {nullptr, a.w.show(u, shape().inputs), a.all.weights.show(weights, shape().computed),
                        indexed_ ? shown_index(a, batch) : nullptr};
   const py::object answer = call_level(functions_.pull, given + 1, indexed_ ? 3 : 2);
@@ -111,9 +167,14 @@ int PyLevel::traverse(visitproc visit, void* arg) const {
   Py_VISIT(functions_.jacobian.ptr());
   Py_VISIT(functions_.pull.ptr());
   Py_VISIT(functions_.push.ptr());
+  Py_VISIT(functions_.joint.ptr());
+  for (const Kept& k : kept_) Py_VISIT(k.pullback.ptr());
   return 0;
 }
 
-void PyLevel::clear() { functions_ = {py::none(), py::none(), py::none(), py::none()}; }
+void PyLevel::clear() {
+  functions_ = {py::none(), py::none(), py::none(), py::none(), py::none()};
+  for (Kept& k : kept_) k.pullback = py::object();
+}
 
 }  // namespace leeward::python

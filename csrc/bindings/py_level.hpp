@@ -2,8 +2,11 @@
 // under the GIL with read-only arrays that are kept and refilled, once a point and draw; a level of one sample gets no index.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <mutex>
 #include <string>
+#include <vector>
 
 #include "leeward/oracle/level.hpp"
 #include "py_arguments.hpp"
@@ -11,9 +14,9 @@
 
 namespace leeward::python {
 
-// The user's functions; None where there is none.
+// The user's functions; None where there is none. `joint` answers value and pullback at once, in place of the others.
 struct LevelFunctions {
-  py::object value, jacobian, pull, push;
+  py::object value, jacobian, pull, push, joint;
 };
 
 class PyLevel final : public Level {
@@ -33,8 +36,22 @@ class PyLevel final : public Level {
   struct Question;
   void take_answer(const Question& question, PyObject* answer, double* out) const;
 
+  // The pullbacks of the last two points are kept: each serves the next product at its point and batch, once.
+  struct Kept {
+    std::vector<double> u;
+    std::vector<std::int64_t> index;  // empty for all samples
+    bool all = false;
+    py::object pullback;  // null: nothing kept
+  };
+  py::object forward(PyObject** given, std::size_t arguments, py::object* value) const;  // the pullback
+  void keep(const double* u, Batch batch, py::object pullback) const;
+  py::object find(const double* u, Batch batch) const;  // taken out; null when there is none
+
   LevelFunctions functions_;
   bool indexed_;
+  mutable std::mutex guard_;  // never held while Python code may run
+  mutable std::array<Kept, 2> kept_;
+  mutable std::size_t next_ = 0;
   mutable ArgumentSets arguments_;
 };
 

@@ -329,7 +329,7 @@ class Level:
     def size(self) -> int:
         ...
 class PyLevel(Level):
-    def __init__(self, value: typing.Any, jacobian: typing.Any, pull: typing.Any, push: typing.Any, sizes: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex], positive: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex], indexed: bool) -> None:
+    def __init__(self, value: typing.Any, jacobian: typing.Any, pull: typing.Any, push: typing.Any, joint: typing.Any, sizes: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex], positive: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex], indexed: bool) -> None:
         ...
 class NestedEstimator(Estimator):
     @property

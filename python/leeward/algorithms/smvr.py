@@ -84,7 +84,8 @@ class _Reduced(Nested):
         if self.c is not None and self.step is not None:
             beta = float(self.c) * float(self.step) ** 2
         else:
-            beta = 0.1 if self.beta is None else float(self.beta)
+            usual = 0.1 if getattr(self, "stages", None) is None else 0.5
+            beta = usual if self.beta is None else float(self.beta)
         first = self.batch if self.first_batch is None else self.first_batch
         third = 1.0 / 3.0 if falling else 0.0
         return (int(self.batch), int(first)), (1.0, third, period), [(beta, 2.0 * third, period)]
@@ -107,7 +108,7 @@ class SMVR(_Reduced):
     batch : int, default 32
         Samples of each level in a step, drawn with replacement; all of them, exactly, where a level has no more.
     beta : float in (0, 1], optional
-        ``beta_1``, 0.1 by default; it falls as the square of the step.
+        ``beta_1``; it falls as the square of the step. Default: 0.1, and 0.5 with stages, which must forget their start.
     c : float, optional
         ``beta_t = min(1, c step_{t-1}^2)`` instead, with a given step.
     step : float, optional

@@ -118,7 +118,7 @@ class FunctionLevel(Level):
         Length of u, and of what ``value`` returns.
     vjp : callable, optional
         ``vjp(u, weights, index) -> (inputs,)``: the transposed mean Jacobian times weights (outputs,). Enough in place of
-        ``jacobian`` for :class:`PMVR`, :class:`SCSC` and the methods with moving averages.
+        ``jacobian`` for :class:`PMVR`, :class:`SCSC` and the methods with moving averages. See also :meth:`from_vjp`.
     jvp : callable, optional
         ``jvp(u, direction, index) -> (outputs,)``: the mean Jacobian times direction, for :class:`NLASG` without ``jacobian``.
     size : int, optional
@@ -176,6 +176,62 @@ class FunctionLevel(Level):
                 raise TypeError(f"{name} must be callable, got {type(function).__name__}")
         if jacobian is None and vjp is None:
             raise ValueError("a level needs jacobian or vjp")
+        self._functions: tuple[Any, ...] = (value, jacobian)
+        self._make(inputs, outputs, vjp, jvp, size, population, keep, positive, floor)
+
+    @classmethod
+    def from_vjp(
+        cls,
+        fun: Callable[..., Any],
+        *,
+        inputs: int,
+        outputs: int,
+        size: int | None = None,
+        population: int | None = None,
+        keep: slice | None = None,
+        positive: slice | None = None,
+        floor: float = 0.0,
+    ) -> FunctionLevel:
+        """A level from one function that gives the value and its pullback (reverse-mode differentiation).
+
+        Parameters
+        ----------
+        fun : callable
+            ``fun(u, index) -> (value, pullback)`` with ``pullback(weights) -> (inputs,)`` the transposed mean Jacobian times weights.
+            A pullback is called at most once; value and product at a point and draw take one call of fun.
+        inputs, outputs, size, population, keep, positive, floor
+            As for :class:`FunctionLevel`.
+
+        Examples
+        --------
+        >>> import numpy as np, leeward as lw
+        >>> A = np.array([[1.0, 0.0], [1.0, 2.0]])
+        >>> def fun(u, index):
+        ...     e = A[index] @ u
+        ...     return np.array([np.mean(e**2)]), lambda weights: weights[0] * 2 * e @ A[index] / len(index)
+        >>> level = lw.FunctionLevel.from_vjp(fun, inputs=2, outputs=1, size=2)
+        >>> level.value([1.0, 1.0]), level.vjp([1.0, 1.0], [1.0], index=[1])
+        (array([5.]), array([ 6., 12.]))
+        """
+        if not callable(fun):
+            raise TypeError(f"fun must be callable, got {type(fun).__name__}")
+        level: FunctionLevel = object.__new__(cls)
+        level._functions = (fun,)
+        level._make(inputs, outputs, None, None, size, population, keep, positive, floor)
+        return level
+
+    def _make(
+        self,
+        inputs: int,
+        outputs: int,
+        vjp: Callable[..., Any] | None,
+        jvp: Callable[..., Any] | None,
+        size: int | None,
+        population: int | None,
+        keep: slice | None,
+        positive: slice | None,
+        floor: float,
+    ) -> None:
         d, m = _arrays.count(inputs, "inputs", 1), _arrays.count(outputs, "outputs", 1)
         n = 1 if size is None else _arrays.count(size, "size", 1)
         if population is not None and size is None:
@@ -191,9 +247,10 @@ class FunctionLevel(Level):
             "inputs": inputs, "outputs": outputs, "vjp": vjp, "jvp": jvp, "size": size, "population": population,
             "keep": keep, "positive": positive, "floor": floor,
         }  # fmt: skip
-        self._functions = (value, jacobian)
         sizes = (d, m, first, kept, n, drawn)
-        self._core = _core.PyLevel(value, jacobian, vjp, jvp, sizes, (start, length, least), size is not None)
+        joint = self._functions[0] if len(self._functions) == 1 else None
+        value, jacobian = (None, None) if joint is not None else self._functions
+        self._core = _core.PyLevel(value, jacobian, vjp, jvp, joint, sizes, (start, length, least), size is not None)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuilt, (self._functions, self._settings)
@@ -204,6 +261,9 @@ class FunctionLevel(Level):
 
 
 def _rebuilt(functions: Any, settings: dict[str, Any]) -> FunctionLevel:
+    if len(functions) == 1:
+        shape = {name: value for name, value in settings.items() if name not in ("vjp", "jvp")}
+        return FunctionLevel.from_vjp(functions[0], **shape)
     return FunctionLevel(*functions, **settings)
 
 
