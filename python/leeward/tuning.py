@@ -20,7 +20,7 @@ from leeward.algorithms.base import Algorithm
 from leeward.errors import ConvergenceWarning, LeewardError, OracleError
 from leeward.minimize import minimize, workers
 from leeward.oracles import LinearModel, Oracle
-from leeward.problems import Robust
+from leeward.problems import Composition, Robust
 from leeward.result import Status
 from leeward.trace import Trace
 
@@ -124,7 +124,7 @@ class Tuning:
 
 
 def tune(
-    problem: Robust | Oracle,
+    problem: Robust | Composition | Oracle,
     algorithm: Algorithm,
     *,
     steps: Sequence[float] | None = None,
@@ -142,7 +142,7 @@ def tune(
 
     Parameters
     ----------
-    problem : Robust or Oracle
+    problem : Robust, Composition or Oracle
         The problem.
     algorithm : Algorithm
         One with a field ``step``, such as ``SGD()`` or ``SCSG()``; its own step is not looked at.
@@ -196,9 +196,10 @@ def tune(
     if isinstance(passes, bool) or not isinstance(passes, numbers.Real) or not 0 < passes < math.inf:
         raise ValueError(f"passes must be positive and finite, got {passes!r}")
     problem = Robust(problem) if isinstance(problem, Oracle) else problem
-    if not isinstance(problem, Robust):
-        raise TypeError(f"problem must be a Robust problem or an oracle, got {type(problem).__name__}")
-    problem.value(np.zeros(problem.dim) if w0 is None else w0)  # an oracle that is wrong says so here, not in a run
+    if not isinstance(problem, Robust | Composition):
+        raise TypeError(f"problem must be a Robust problem, a Composition or an oracle, got {type(problem).__name__}")
+    start = problem.start() if isinstance(problem, Composition) else np.zeros(problem.dim)
+    problem.value(start if w0 is None else w0)  # an oracle that is wrong says so here, not in a run
     shared = {"w0": w0, "domain": domain, "max_passes": float(passes), "trace": trace}
     search = _Search(problem, algorithm, shared, chosen_seeds, workers(threads))
     step = search.run(given)
@@ -211,14 +212,15 @@ class _Search:
 
     def __init__(
         self,
-        problem: Robust,
+        problem: Robust | Composition,
         algorithm: Algorithm,
         shared: dict[str, Any],
         seeds: tuple[int, ...],
         threads: int,
     ) -> None:
         self.problem, self.algorithm, self.shared, self.seeds = problem, algorithm, shared, seeds
-        self.together = threads if isinstance(problem.oracle, LinearModel) else 1
+        native = isinstance(problem.oracle, LinearModel) or (isinstance(problem, Composition) and problem.native)
+        self.together = threads if native else 1
         self.threads = 1 if self.together > 1 else threads
         self.trials: list[Trial] = []
         self._stopped = threading.Event()

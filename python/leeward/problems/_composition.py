@@ -14,7 +14,7 @@ from leeward._sums import dot
 from leeward._threads import thread_request
 from leeward.domains import Domain
 from leeward.errors import InfiniteError
-from leeward.oracles import Level
+from leeward.oracles import FunctionLevel, Level
 from leeward.problems._descent import native_descent
 
 if TYPE_CHECKING:
@@ -152,6 +152,11 @@ class Composition:
     def jacobians(self) -> bool:
         """Whether every level answers Jacobians."""
         return all(level.jacobians for level in self.levels)
+
+    @property
+    def native(self) -> bool:
+        """Whether no level calls Python functions."""
+        return not any(isinstance(level, FunctionLevel) for level in self.levels)
 
     @property
     def endless(self) -> bool:
