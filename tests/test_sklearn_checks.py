@@ -18,6 +18,8 @@ from leeward.sklearn import (
     RobustRegressorCV,
     SinkhornClassifier,
     SinkhornRegressor,
+    TiltedClassifier,
+    TiltedRegressor,
 )
 
 ESTIMATORS = [
@@ -30,6 +32,8 @@ ESTIMATORS = [
     SinkhornRegressor(),
     SinkhornRegressor("chi2", cost="l1", noise=0.4),
     MeanDeviationPortfolio(),
+    TiltedClassifier(l2=1e-2),
+    TiltedRegressor(),
 ]
 
 
