@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import re
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -203,6 +205,19 @@ def test_exponentials_that_overflow_end_the_run_with_a_reason() -> None:
     assert result.status in (lw.Status.NON_FINITE, lw.Status.DIVERGED)
     assert "the step is too large" in result.message or "exploded" in result.message
     assert np.isfinite(result.x).all()
+
+
+def test_a_level_that_knows_itself_is_collected() -> None:
+    class Mean:
+        def __call__(self, u: Any, index: Any) -> Any:
+            return mean_square(u, index)
+
+    function = Mean()
+    function.level = level(value=function)  # type: ignore[attr-defined]
+    gone = weakref.ref(function)
+    del function
+    gc.collect()
+    assert gone() is None
 
 
 def test_problems_and_levels_are_picklable() -> None:

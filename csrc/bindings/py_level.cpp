@@ -53,7 +53,9 @@ void PyLevel::take_answer(const Question& q, PyObject* answer, double* out) cons
   bool fine = false;
   const auto said = [&] { return std::string(q.name) + "(" + q.arguments + (indexed_ ? ", index)" : ")"); };
   const auto place = [&] { return indexed_ ? " for " + drawn_samples(q.batch) : std::string(); };
-  if (!(table ? take_plain(answer, q.rows, q.cols, out, &fine) : take_plain(answer, count, out, &fine))) {
+  const bool line = !table || q.rows == 1 || q.cols == 1;  // a vector will do
+  const bool plain = (table && take_plain(answer, q.rows, q.cols, out, &fine)) || (line && take_plain(answer, count, out, &fine));
+  if (!plain) {
     const std::string call = said(), meaning = std::string(q.meaning) + place();
     const Wanted wanted{call.c_str(), meaning.c_str()};
     fine = table ? take_table(answer, q.rows, q.cols, wanted, out) : take(answer, count, wanted, out);
