@@ -31,6 +31,21 @@ def conjugate(family: Family, s: Any) -> Any:
     return torch.logaddexp(torch.full_like(s, math.log1p(-family.alpha)), shift) / family.alpha
 
 
+def _plainly() -> bool:
+    """Whether numbers can be read: no compiled graph is traced, and no transform is active."""
+    return not torch.compiler.is_compiling() and not torch._C._are_functorch_transforms_active()
+
+
+def _check_base(base: torch.Tensor) -> None:
+    """ValueError for base weights that are no weights; where they lie on a device nothing is read back, and the mean is NaN."""
+    if not (bool((base >= 0).all()) and bool(base.isfinite().all())):
+        raise ValueError("sample weights must be finite and not negative")
+    if not bool(base.any()):
+        raise ValueError(
+            "sample_weight must have a positive sum, got all zeros (or a mask that leaves out all samples)"
+        )
+
+
 class DualLoss(torch.nn.Module):
     r"""The dual form of a risk, a mean over the samples in one or two more variables, which are parameters of the layer.
 
@@ -64,7 +79,7 @@ class DualLoss(torch.nn.Module):
     Raises
     ------
     ValueError
-        For a risk without such a form, and for losses and weights as `RobustLoss` does.
+        For a risk without such a form, and for losses and weights as `RobustLoss` does (weights on a device are not checked).
 
     Examples
     --------
@@ -110,6 +125,8 @@ class DualLoss(torch.nn.Module):
         if losses.dim() != 1:
             raise ValueError(f"losses must have shape (n,), got {tuple(losses.shape)}")
         losses, base = counted(losses, None, None, sample_weight, mask)
+        if base is not None and base.is_cpu and _plainly():
+            _check_base(base)
         if not self._started and bool(losses.isfinite().all()):
             self.reset(losses, base)
         value = self._mean(losses, base)
@@ -151,6 +168,9 @@ class DualLoss(torch.nn.Module):
         0.5
         """
         losses = per_sample(losses).detach()
+        if losses.dim() != 1:
+            raise ValueError(f"losses must have shape (n,), got {tuple(losses.shape)}")
+        losses, sample_weight = counted(losses, None, None, sample_weight, None)
         losses = losses if losses.dtype == torch.float64 else losses.float()
         value, _, dual = torch.ops.leeward.risk(losses, sample_weight, remember(self.risk), "auto")
         if not bool(value.isfinite()):

@@ -21,7 +21,9 @@ def check_group(group: Any, risk: lw.Risk) -> Any:
     if family_of(risk).kind in ("spectral", "entropic_spectral"):
         raise ValueError(f"{risk!r} needs all losses in order: gather them, or use a risk without a spectrum")
     if group is not True:
-        return group
+        if dist.is_available() and isinstance(group, dist.ProcessGroup):
+            return group
+        raise TypeError(f"process_group must be a torch.distributed process group, True or None, got {group!r}")
     if not (dist.is_available() and dist.is_initialized()):
         raise RuntimeError("process_group=True needs torch.distributed.init_process_group first")
     return dist.group.WORLD

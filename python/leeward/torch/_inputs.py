@@ -19,6 +19,8 @@ def per_sample(losses: Any, *, shard: bool = False) -> Any:
         raise TypeError(f"losses must be a torch.Tensor, got {type(losses).__name__}")
     if losses.dtype not in FULL and losses.dtype not in HALF:
         raise TypeError(f"losses must be float32, float64, bfloat16 or float16, got {losses.dtype}")
+    if losses.layout != torch.strided:
+        raise TypeError(f"losses must be a dense tensor, got layout {losses.layout}: use losses.to_dense()")
     if losses.dim() == 0:
         warnings.warn(
             'losses is one number, a batch of one: was the mean taken already? Use reduction="none" in the loss before.',
@@ -41,7 +43,16 @@ def per_sample(losses: Any, *, shard: bool = False) -> Any:
 
 def counted(losses: Any, target: Any, ignore_index: int | None, sample_weight: Any, mask: Any) -> tuple[Any, Any]:
     """Return the losses with 0 where they are left out, and the base weights."""
+    for name, value in (("sample_weight", sample_weight), ("mask", mask), ("target", target)):
+        if value is not None and not isinstance(value, torch.Tensor):
+            raise TypeError(f"{name} must be a torch.Tensor, got {type(value).__name__}")
+    if target is not None and ignore_index is None:
+        raise ValueError(
+            "target is read for ignore_index only, and the layer has none: give the losses alone, one a sample"
+        )
     if sample_weight is not None:
+        if sample_weight.is_complex():
+            raise TypeError(f"sample_weight must hold real numbers, got {sample_weight.dtype}")
         if sample_weight.requires_grad:
             raise ValueError("sample_weight must not require a gradient: base weights are constants")
         if sample_weight.shape not in (losses.shape, losses.shape[-1:]):
@@ -55,7 +66,7 @@ def counted(losses: Any, target: Any, ignore_index: int | None, sample_weight: A
                 f"mask must be a bool tensor of shape {tuple(losses.shape)}, got {mask.dtype} of shape {tuple(mask.shape)}"
             )
         kept = mask
-    if target is not None and ignore_index is not None:
+    if target is not None:
         if target.shape != losses.shape:
             raise ValueError(f"target must have the losses' shape {tuple(losses.shape)}, got {tuple(target.shape)}")
         counted = target != ignore_index

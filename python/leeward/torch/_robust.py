@@ -73,7 +73,7 @@ class RobustLoss(torch.nn.Module):
     Raises
     ------
     TypeError
-        For losses that are not a floating tensor.
+        For losses that are not a dense floating tensor, and for weights, masks and targets that are no tensors.
     ValueError
         For an empty batch, losses of shape (n, 1), more than two dimensions, negative base weights or none that is positive.
 
@@ -104,6 +104,10 @@ class RobustLoss(torch.nn.Module):
             raise TypeError(f"risk must be a risk such as leeward.CVaR(0.1), got {risk!r}")
         if reduction not in REDUCTIONS:
             raise ValueError(f'reduction must be "mean", "sum" or "none", got {reduction!r}')
+        if ignore_index is not None and (isinstance(ignore_index, bool) or not isinstance(ignore_index, int)):
+            raise TypeError(f"ignore_index must be an integer or None, got {ignore_index!r}")
+        if not isinstance(averaged, bool):
+            raise TypeError(f"averaged must be True or False, got {averaged!r}")
         if engine not in ("auto", "torch"):
             raise ValueError(f'engine must be "auto" or "torch", got {engine!r}')
         if engine == "torch" and family_of(risk).kind == "entropic_spectral":
@@ -132,7 +136,7 @@ class RobustLoss(torch.nn.Module):
         losses : tensor of shape (n,) or (m, n)
             One loss a sample; rows are batches of their own, such as groups.
         target : tensor of the losses' shape, optional
-            Read for ``ignore_index`` alone.
+            Read for ``ignore_index`` alone, and refused without one.
         sample_weight : tensor of shape (n,) or the losses' shape, optional
             Base weights p, not negative, any scale.
         mask : bool tensor of the losses' shape, optional

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -43,9 +44,37 @@ def _inner(divergence: Any, penalty: float) -> lw.Risk:
 
 
 def _positive(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not (0 < value < math.inf):
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} must be a number, got {value!r}")
+    if not 0 < value < math.inf:
         raise ValueError(f"{name} must be positive and finite, got {value!r}")
     return float(value)
+
+
+def _whole(name: str, value: Any, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name} must be an integer, got {value!r}")
+    whole = int(value)
+    if whole < least:
+        raise ValueError(f"{name} must be at least {least}, got {whole}")
+    return whole
+
+
+def _box(bounds: Any) -> tuple[float, float] | None:
+    if bounds is None:
+        return None
+    pair = isinstance(bounds, tuple | list) and len(bounds) == 2 and all(isinstance(b, numbers.Real) for b in bounds)
+    if not pair or not bounds[0] < bounds[1]:
+        raise ValueError(f"bounds must be two numbers (lower, upper) with lower < upper, got {bounds!r}")
+    return float(bounds[0]), float(bounds[1])
+
+
+def _check_numbers(index: Any, size: int) -> None:
+    if not isinstance(index, torch.Tensor) or index.dtype not in (torch.int64, torch.int32) or index.shape != (size,):
+        found = (
+            f"{index.dtype} of shape {tuple(index.shape)}" if isinstance(index, torch.Tensor) else type(index).__name__
+        )
+        raise TypeError(f"index must be an int64 tensor of shape ({size},), the number of each sample, got {found}")
 
 
 class SinkhornLoss(torch.nn.Module):
@@ -72,8 +101,8 @@ class SinkhornLoss(torch.nn.Module):
     inner : "exact" or "sgd"
         How Psi is solved on the drawn points: exactly, or by gradient steps on a remembered eta for each sample, as the paper's
         algorithm 1 does with the eta of smallest residual kept.
-    inner_steps : int
-        Steps on eta, for "sgd".
+    inner_steps : int, optional
+        Steps on eta, for "sgd"; 8 by default.
     inner_step : float, optional
         Their size; by default ``lam eps`` over the smoothness of f* (1, or ``1 / (4 alpha)`` for SmoothedCVaR below alpha = 1/4).
     size : int, optional
@@ -130,7 +159,7 @@ class SinkhornLoss(torch.nn.Module):
         cost: str = "sqeuclidean",
         draws: int = 8,
         inner: str = "exact",
-        inner_steps: int = 8,
+        inner_steps: int | None = None,
         inner_step: float | None = None,
         size: int | None = None,
         bounds: tuple[float, float] | None = None,
@@ -146,28 +175,26 @@ class SinkhornLoss(torch.nn.Module):
             raise ValueError(f"cost must be one of {', '.join(map(repr, COSTS))}, got {cost!r}")
         if inner not in ("exact", "sgd"):
             raise ValueError(f'inner must be "exact" or "sgd", got {inner!r}')
-        for name, value, least in (("draws", draws, 1), ("inner_steps", inner_steps, 1), ("seed", seed, 0)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
+        self.draws, self.seed = _whole("draws", draws, 1), _whole("seed", seed, 0)
         if (inner == "sgd") != (size is not None):
             raise ValueError('size, the number of samples in the data set, goes with inner="sgd"')
-        if inner_step is not None and inner != "sgd":
-            raise ValueError('inner_step is for inner="sgd"')
-        if bounds is not None and not bounds[0] < bounds[1]:
-            raise ValueError(f"bounds must be (lower, upper) with lower < upper, got {bounds!r}")
+        if inner != "sgd" and not (inner_step is None and inner_steps is None):
+            raise ValueError('inner_step and inner_steps are for inner="sgd"')
         if draws == 1:
             warnings.warn(
                 "with one draw every weight is 1: the loss is plain noise augmentation", UserWarning, stacklevel=2
             )
         self.inner = _inner(divergence, self.lam * self.entropy)
-        self.cost, self.draws, self.bounds, self.seed = cost, draws, bounds, seed
-        self.inner_steps = inner_steps
+        self.cost, self.bounds = cost, _box(bounds)
+        self.inner_steps = 8 if inner_steps is None else _whole("inner_steps", inner_steps, 1)
         self._family = family_of(self.inner)
         self._name = remember(self.inner)
         reach = self._family.lam or 1.0
         smooth = min(1.0, 4 * self._family.alpha) if self._family.kind == "logistic" else 1.0
         self.inner_step = reach * smooth if inner_step is None else _positive("inner_step", inner_step)
-        self.register_buffer("eta", None if size is None else torch.full((size,), torch.nan, dtype=torch.float64))
+        self.register_buffer(
+            "eta", None if size is None else torch.full((_whole("size", size, 1),), torch.nan, dtype=torch.float64)
+        )
         self.step = 0
         self._last: list[Any] = [None]
 
@@ -205,18 +232,26 @@ class SinkhornLoss(torch.nn.Module):
         index : int tensor (b,), optional
             Numbers of the samples in the data set, for ``inner="sgd"``.
         """
+        if not callable(losses):
+            raise TypeError(f"losses must be a function of the points, got {type(losses).__name__}")
+        if not isinstance(x, torch.Tensor):
+            raise TypeError(f"x must be a torch.Tensor, got {type(x).__name__}")
         if not x.dtype.is_floating_point:
             raise TypeError(f"x must have a floating type to be perturbed, got {x.dtype}")
         if x.dim() == 0 or x.shape[0] == 0:
             raise ValueError(f"x must have at least one sample, got shape {tuple(x.shape)}")
         if (index is None) != (self.eta is None):
             raise ValueError('index, the numbers of the samples, goes with inner="sgd"')
+        if index is not None:
+            _check_numbers(index, x.shape[0])
         points, cost = self.perturb(x)
         repeated = [a.repeat_interleave(self.draws, dim=0) if isinstance(a, torch.Tensor) else a for a in arguments]
         values = losses(points, *repeated)
         if not isinstance(values, torch.Tensor) or values.shape != points.shape[:1]:
             found = tuple(values.shape) if isinstance(values, torch.Tensor) else type(values).__name__
             raise ValueError(f"losses must return one loss a point, shape ({points.shape[0]},), got {found}")
+        if not values.dtype.is_floating_point:
+            raise TypeError(f"losses must return numbers of a floating type, got {values.dtype}")
         shifted = values.view(-1, self.draws)
         shifted = shifted if shifted.dtype == torch.float64 else shifted.float()
         shifted = shifted - self.lam * cost.to(shifted.dtype)
