@@ -18,7 +18,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_predict
 
 import leeward as lw
-from leeward.sklearn import MeanDeviationPortfolio
+from leeward.sklearn import ConvergenceWarning, MeanDeviationPortfolio
 
 Array = NDArray[np.float64]
 T8 = np.array(
@@ -218,3 +218,28 @@ def test_portfolios_go_through_clones_files_and_searches() -> None:
     search = GridSearchCV(MeanDeviationPortfolio(), {"max_weights": [0.3, 1.0]}, cv=3).fit(R)
     assert search.best_params_["max_weights"] in (0.3, 1.0)
     assert cross_val_predict(MeanDeviationPortfolio(), R, cv=3).shape == (300,)
+
+
+@pytest.mark.parametrize("unit", [1e300, 1e160, 1e-160, 1e-300, 1e-310])
+def test_weights_do_not_depend_on_the_unit_of_the_returns(unit: float) -> None:
+    plain, model = (MeanDeviationPortfolio(0.3).fit(returns) for returns in (R, R * unit))
+    np.testing.assert_allclose(model.weights_, plain.weights_, atol=1e-6)
+    for name in ("objective_", "mean_", "risk_"):
+        assert getattr(model, name) == pytest.approx(getattr(plain, name) * unit, rel=1e-6, abs=1e-323)
+    assert model.score(R * unit) == pytest.approx(-model.objective_, rel=1e-12, abs=1e-323)
+
+
+def test_a_certificate_that_is_far_off_beside_the_portfolios_own_returns_brings_a_warning() -> None:
+    returns = np.random.default_rng(0).normal([0.05, 0.02, 0.03], [1.0, 0.2, 0.5], size=(500, 3)) * [1e-150, 1.0, 1e150]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        warnings.simplefilter("error", ConvergenceWarning)
+        with pytest.raises(ConvergenceWarning, match="scales of the assets"):
+            MeanDeviationPortfolio().fit(returns)
+
+
+def test_bounds_that_are_no_numbers_are_refused() -> None:
+    with pytest.raises(
+        TypeError, match="min_weights must be a number, 3 numbers or numbers by the names of columns, got 'a'"
+    ):
+        MeanDeviationPortfolio(min_weights="a").fit(T8)

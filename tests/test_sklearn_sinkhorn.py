@@ -346,3 +346,24 @@ def test_attacked_rows_of_real_data_are_classified_better_than_by_the_plain_fit(
         clean.append(robust.score(test, y_test) - plain.score(test, y_test))
     assert np.mean(gain) > margin
     assert np.mean(clean) > -0.01
+
+
+def test_coefficients_that_are_no_doubles_are_refused() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 4))
+    with pytest.raises(ValueError, match="the coefficient of feature 0 is too large for a double"):
+        SinkhornClassifier().fit(X * 1e-310, X[:, 0] > 0)
+
+
+def test_a_row_without_a_finite_score_has_no_worst_case() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 4))
+    model = SinkhornClassifier().fit(X, X[:, 0] > 0)
+    far = X.copy()
+    far[7] = 1.7e308
+    far[7, 1:] *= -1
+    with (
+        np.errstate(over="ignore", invalid="ignore"),
+        pytest.raises(ValueError, match="row 7 of X has no finite score"),
+    ):
+        model.worst_case_samples(far, X[:, 0] > 0, 500)

@@ -76,6 +76,8 @@ class _Reduced(Nested):
             raise ValueError("c needs a given step, beta_t = min(1, c step_t^2), and no beta")
         if self.decay not in ("auto", "constant", "cbrt"):
             raise ValueError(f"decay must be 'auto', 'constant' or 'cbrt', got {self.decay!r}")
+        if self.decay == "constant" and self.period is not None:
+            raise ValueError("period is where a decay sets in: leave it out with decay='constant'")
 
     def _laws(self, problem: Any) -> tuple[tuple[int, int], Law, list[Law]]:
         """Batches, the size of the steps in units of the first one, and beta."""
@@ -170,6 +172,8 @@ class SMVR(_Reduced):
         self._check_reduced()
         if self.norm not in _NORMS:
             raise ValueError(f"norm must be 'spectral' or 'fro', got {self.norm!r}")
+        if self.radius is None and self.norm != "spectral":
+            raise ValueError(f"norm is that of the ball of a radius: give radius too, got norm={self.norm!r} alone")
         if self.radius is not None:
             radii = tuple(self.radius) if isinstance(self.radius, Sequence | np.ndarray) else (self.radius,)
             for radius in radii:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from leeward import _arrays
-from leeward.errors import OracleError
+from leeward._returned import returned
 from leeward.oracles._level import FunctionLevel
 
 if TYPE_CHECKING:
@@ -102,11 +102,7 @@ class _MeanOf:
 
     def __call__(self, u: NDArray[np.float64], *rest: Any) -> Any:
         *weights, index = rest
-        answer = np.asarray(self.function(u, *weights, *(a[index] for a in self.arrays)))
-        if answer.shape != (index.size, *self.shape):
-            shown = ", ".join(str(i) for i in index[:5]) + (", ..." if index.size > 5 else "")
-            raise OracleError(
-                f"{self.name} must return an array of shape {(index.size, *self.shape)}, one answer a row, got shape "
-                f"{answer.shape} for samples {shown}"
-            )
-        return answer.mean(axis=0)
+        answer = self.function(u, *weights, *(a[index] for a in self.arrays))
+        shown = ", ".join(str(i) for i in index[:5]) + (", ..." if index.size > 5 else "")
+        meaning = f"one answer a row, for samples {shown}"
+        return returned(answer, (index.size, *self.shape), self.name, meaning, index).mean(axis=0)

@@ -84,7 +84,7 @@ class Level:
         """``J(u)^T weights`` (inputs,) for weights of the outputs."""
         point = _arrays.point(u, self.inputs, "u")
         by = _arrays.point(weights, self.outputs, "weights")
-        array: Vector = self._core.pull(point, by, _arrays.index_array(index), thread_request(threads))
+        array: Vector = self._core.pull(point, by, _samples(index), thread_request(threads))
         return array
 
     def jvp(
@@ -95,14 +95,14 @@ class Level:
             raise ValueError("this level has no jvp")
         point = _arrays.point(u, self.inputs, "u")
         along = _arrays.point(direction, self.inputs, "direction")
-        array: Vector = self._core.push(point, along, _arrays.index_array(index), thread_request(threads))
+        array: Vector = self._core.push(point, along, _samples(index), thread_request(threads))
         return array
 
     _keep: tuple[int, int] = (0, 0)
 
     def _at(self, u: ArrayLike, index: ArrayLike | None, jacobian: bool, threads: int | None) -> Any:
         point = _arrays.point(u, self.inputs, "u")
-        return self._core.at(point, _arrays.index_array(index), jacobian, thread_request(threads))
+        return self._core.at(point, _samples(index), jacobian, thread_request(threads))
 
 
 class FunctionLevel(Level):
@@ -242,6 +242,8 @@ class FunctionLevel(Level):
         first, kept = _range(keep, d, "keep")
         start, length = _range(positive, d, "positive")
         least = _floor(floor)
+        if least and not length:
+            raise ValueError("floor is the least of the inputs in positive: give positive too")
         self._keep = (first, kept)
         self._settings = {
             "inputs": inputs, "outputs": outputs, "vjp": vjp, "jvp": jvp, "size": size, "population": population,
@@ -333,8 +335,12 @@ class ElementwiseLevel(Level):
         exponent: float = 1.0,
         floor: float = 1e-300,
     ) -> None:
-        if map not in _MAPS:
+        if not isinstance(map, str) or map not in _MAPS:
             raise ValueError(f"map must be one of {', '.join(map_ for map_ in _MAPS)}, got {map!r}")
+        if floor != 1e-300 and map in ("identity", "exp"):
+            raise ValueError(f"floor is for maps of positive numbers, got floor={floor!r} with {map!r}")
+        if exponent != 1.0 and map != "power":
+            raise ValueError(f"exponent is for 'power', got exponent={exponent!r} with {map!r}")
         given = {"scale": scale, "shift": shift, "exponent": exponent}
         numbers = {name: _arrays.number(v, name) for name, v in given.items()}
         for name, number in numbers.items():
@@ -356,6 +362,14 @@ class ElementwiseLevel(Level):
 
 def _elementwise(map: str, n: int, scale: float, shift: float, exponent: float, floor: float) -> ElementwiseLevel:
     return ElementwiseLevel(map, n, scale=scale, shift=shift, exponent=exponent, floor=floor)
+
+
+def _samples(index: ArrayLike | None) -> NDArray[np.int64] | None:
+    """Sample numbers, at least one: there is no mean over none."""
+    numbers = _arrays.index_array(index)
+    if numbers is not None and not numbers.size:
+        raise ValueError("index must hold at least one sample number, got none; None is all samples")
+    return numbers
 
 
 def _range(part: slice | None, size: int, name: str) -> tuple[int, int]:

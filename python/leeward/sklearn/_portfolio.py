@@ -22,7 +22,7 @@ __all__ = ["MeanDeviationPortfolio"]
 
 Array = NDArray[np.float64]
 _TOL = 1e-6  # relative certified gap without which an exact fit warns
-_ROUNDING = 1e-14  # of the largest return: what sums leave
+_ROUNDING = 1e-14  # of the portfolio's largest return without signs: what sums leave
 _FRACTIONS = 0.2  # returns whose median is below are taken for fractions, not percent
 
 
@@ -141,10 +141,11 @@ class MeanDeviationPortfolio(BaseEstimator):  # type: ignore[misc]
             The fitted portfolio.
         """
         columns = getattr(X, "columns", None)
-        returns = self._returns(X, reset=True)
+        given = self._returns(X, reset=True)
+        returns, unit = _scaled(given)
         lam = level("lam", self.lam)
         feasible = self._feasible(returns.shape[1], columns)
-        _warn_of_units(returns)
+        _warn_of_units(given)
         if isinstance(self.solver, str) and self.solver == "exact":
             mean = returns.mean(axis=0)
             centred = returns - mean
@@ -152,18 +153,20 @@ class MeanDeviationPortfolio(BaseEstimator):  # type: ignore[misc]
             x, self.n_iter_ = _shared(found.x, returns, feasible), found.steps
             value = _value(returns, x, lam)
             gap = max(value - found.bound, 2.0**-52 * abs(value))
-            if not gap <= _TOL * abs(value) + _ROUNDING * float(np.abs(returns).max()):
+            if not gap <= _TOL * abs(value) + _ROUNDING * float((np.abs(returns) @ np.abs(x)).max()):
                 warnings.warn(
-                    f"MeanDeviationPortfolio: the objective {value:.9g} is only certified to be within {gap:.3g} of the optimum; the "
+                    f"MeanDeviationPortfolio: the objective {_at(value, unit):.9g} is only certified to be within {_at(gap, unit):.3g} of "
+                    "the optimum; the "
                     "scales of the assets may be too far apart",
                     ConvergenceWarning,
                     stacklevel=2,
                 )
         else:
-            x, gap, self.n_iter_ = self._walked(returns, lam, feasible)
+            x, gap, self.n_iter_ = self._walked(given, lam, feasible)
+            gap = _at(gap, -unit)
         series = returns @ x
-        self.mean_, self.risk_ = float(series.mean()), float(series.std())
-        self.objective_, self.gap_ = _value(returns, x, lam), float(gap)
+        self.mean_, self.risk_ = _at(float(series.mean()), unit), _at(float(series.std()), unit)
+        self.objective_, self.gap_ = _at(_value(returns, x, lam), unit), _at(float(gap), unit)
         self.weights_ = _labelled(x, columns)
         return self
 
@@ -200,7 +203,8 @@ class MeanDeviationPortfolio(BaseEstimator):  # type: ignore[misc]
             ``mean - lam * deviation`` of the portfolio's returns.
         """
         check_is_fitted(self)
-        return -_value(self._returns(X), np.array(self.weights_), level("lam", self.lam))
+        returns, unit = _scaled(self._returns(X))
+        return -_at(_value(returns, np.array(self.weights_), level("lam", self.lam)), unit)
 
     def _returns(self, X: Any, *, reset: bool = False) -> Array:
         refuse_masked(X, "X")
@@ -260,6 +264,18 @@ class MeanDeviationPortfolio(BaseEstimator):  # type: ignore[misc]
         return feasible.exact(np.array(result.x)), gap, int(result.nit)
 
 
+def _scaled(returns: Array) -> tuple[Array, int]:
+    """Returns over a power of two, so that the largest is about 1 and squares stay in range, and its exponent; the same digits."""
+    _, exponent = math.frexp(float(np.abs(returns).max()))
+    return np.ldexp(returns, -exponent), exponent
+
+
+def _at(value: float, exponent: int) -> float:
+    """A value of scaled returns in the units given; infinite where it has no number."""
+    with np.errstate(over="ignore"):
+        return float(np.ldexp(value, exponent))
+
+
 def _value(returns: Array, x: Array, lam: float) -> float:
     series = returns @ x
     return float(lam * series.std() - series.mean())
@@ -300,7 +316,12 @@ def _bounds(name: str, given: Any, default: float, d: int, columns: Any) -> Arra
         if unknown:
             raise ValueError(f"{name} names {unknown[0]!r}, which is not a column of X")
         given = [given.get(asset, default) for asset in known]
-    made = np.array(given, dtype=np.float64)
+    try:
+        made = np.array(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"{name} must be a number, {d} numbers or numbers by the names of columns, got {given!r}"
+        ) from error
     if made.ndim == 0:
         made = np.full(d, float(made))
     if made.shape != (d,):

@@ -320,6 +320,9 @@ class SinkhornLinear(LinearFit):
         if covariance is not None:
             rows = units.dense(X[index])
             scores = rows @ w[:d] + (w[d] if self.fit_intercept else 0.0)
+            if not np.isfinite(scores).all():
+                i = int(index[np.argmin(np.isfinite(scores))])
+                raise ValueError(f"row {i} of X has no finite score: it is too far from the samples of the fit")
             reach = self.lam_ * float(self.entropy)
             points = gaussian_points(rows, scores, self._numbers(inner[index]), w[:d], loss, covariance, reach, rng)
             return WorstCaseSamples(units.rows_back(points), self._labels(inner[index]), index, None)

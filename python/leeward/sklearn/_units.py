@@ -66,7 +66,14 @@ class Units:
     def outside(self, w: Array, outputs: int, intercept: bool) -> tuple[Array, Array]:
         """Coefficients (k, d) and intercepts (k,) for features and targets from those in these units."""
         size = outputs * len(self.scale)
-        coef = w[:size].reshape(outputs, -1) / self.scale * self.target_scale
+        with np.errstate(over="ignore", invalid="ignore"):
+            coef = w[:size].reshape(outputs, -1) / self.scale * self.target_scale
+        if not np.isfinite(coef).all():
+            j = int(np.argmin(np.isfinite(coef).all(axis=0)))
+            raise ValueError(
+                f"the coefficient of feature {j} is too large for a double: its spread is {self.scale[j]:.3g} beside "
+                f"{self.target_scale:.3g} of the targets; give the feature in a smaller unit"
+            )
         free = w[size:] if intercept else np.zeros(outputs)
         return coef, free * self.target_scale + self.target_centre - coef @ self.centre
 

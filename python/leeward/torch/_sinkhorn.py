@@ -46,9 +46,10 @@ def _inner(divergence: Any, penalty: float) -> lw.Risk:
 def _positive(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a number, got {value!r}")
-    if not 0 < value < math.inf:
-        raise ValueError(f"{name} must be positive and finite, got {value!r}")
-    return float(value)
+    number = float(value)
+    if not 0 < number < math.inf:
+        raise ValueError(f"{name} must be positive and finite, got {number}")
+    return number
 
 
 def _whole(name: str, value: Any, least: int) -> int:
