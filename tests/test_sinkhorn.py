@@ -218,7 +218,7 @@ def test_inner_gradient_steps_equal_their_twin(start: float | None) -> None:
                 after = path[-1] - a * (1 - f.conjugate_grad((rows[i] - path[-1]) / reach).mean())
                 path.append(after if after <= max(path[-1], rows[i].max() + reach) else rows[i].max())  # no overflow
             residuals = [abs(1 - f.conjugate_grad((rows[i] - e) / reach).mean()) for e in path]
-            eta[int(i)] = path[int(np.argmin(residuals))]
+            eta[int(i)] = path[5 - int(np.argmin(residuals[::-1]))]  # the last of equal ones
             r[k] = f.conjugate_grad((rows[i] - eta[int(i)]) / reach) / (4 * M)
         index = (drawn.draw(step)[:, None] * M + np.arange(M)).ravel()
         slopes = r.ravel() * (x[index] @ W[:D] + W[D] - y[index])

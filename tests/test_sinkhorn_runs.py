@@ -109,6 +109,18 @@ def test_a_resumed_run_has_the_bits_of_one_that_was_not_stopped(inner: str, comm
     assert whole.nfev == cut.nfev
 
 
+def test_inner_steps_come_down_from_where_all_ratios_are_zero() -> None:
+    """From far above the losses every residual is 1: eta falls by a step at a time, and the run is as good as one from their mean."""
+    data = RNG.normal(size=(200, 4))
+    y = np.sign(data @ [1.0, -1.0, 0.5, 0.0] + RNG.normal(size=200))
+    problem = sampled(lw.LinearModel(data, y, l2=0.05), "chi2", noise=0.3)
+    near, far = (
+        lw.minimize(problem, algorithm=lw.NestedSGD(20, inner="sgd", inner_start=start), max_passes=60).fun
+        for start in (None, 3.0)
+    )
+    assert far == pytest.approx(near, abs=0.01)
+
+
 def test_out_of_range_points_end_a_trial_and_not_the_run() -> None:
     problem = sampled(lw.LinearModel(X, np.abs(REAL), "poisson"), "chi2")
     assert problem.evaluate_if_finite(np.full(D + 1, 1e4)) is None
@@ -169,7 +181,7 @@ def test_errors_of_kind_and_of_use() -> None:
     with pytest.raises(ValueError, match="GrowingBatch needs common draws"):
         lw.minimize(sampled(model()), algorithm=lw.SGD(lw.GrowingBatch()))
     for arguments, words in [
-        ({"inner": "newton"}, "inner must be 'exact', 'bisection' or 'sgd', got 'newton'"),
+        ({"inner": "newton"}, "inner must be 'exact', 'bisection', 'sgd' or 'mlmc', got 'newton'"),
         ({"batch": 0}, "batch must be at least 1, got 0"),
         ({"draws": 0}, "draws must be at least 1, got 0"),
         ({"inner_step": 1.0}, "inner_step is for inner='sgd', got inner='exact'"),

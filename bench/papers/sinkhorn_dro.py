@@ -195,7 +195,9 @@ def why_table(found: list[Seed], methods: tuple[str, ...]) -> str:
     return "\n".join(lines)
 
 
-def logistic(rows: Rows, names: list[str], seeds: tuple[int, ...], passes: float, pool: Any) -> dict[str, list[Seed]]:
+def logistic(
+    rows: Rows, names: list[str], asked: list[str], seeds: tuple[int, ...], passes: float, pool: Any
+) -> dict[str, list[Seed]]:
     model = rows.model
     print(
         f"logistic: {model.size} rows of {model.n_features} features, {model.n_outputs} classes; a feature's standard deviation is "
@@ -204,22 +206,18 @@ def logistic(rows: Rows, names: list[str], seeds: tuple[int, ...], passes: float
     waiting: dict[str, list[Any]] = {}
     for name in names:
         preset = replace(LOGISTIC[name], passes=passes)
-        methods = MAIN + CONTROLS if name == "paper" else MAIN
+        methods = tuple(m for m in (MAIN + CONTROLS if name == "paper" else MAIN) if m in asked)
         waiting[name] = [pool.submit(one_seed, rows, preset, methods, seed) for seed in seeds]
     results = {}
     for name in names:
         found = [job.result() for job in waiting[name]]
         methods = tuple(found[0].fixed)
-        print(f"\npreset of the {name}: accuracy in percent under attacks made at the initial model")
-        print(accuracy_table(found, "fixed", MAIN, paper=True))
-        if len(methods) > len(MAIN):
-            print("the controls")
-            print(accuracy_table(found, "fixed", methods[len(MAIN) :], paper=False))
-        print(f"preset of the {name}: accuracy in percent under attacks made at each model itself")
-        print(accuracy_table(found, "own", MAIN, paper=False))
-        if len(methods) > len(MAIN):
-            print("the controls")
-            print(accuracy_table(found, "own", methods[len(MAIN) :], paper=False))
+        groups = [tuple(m for m in group if m in methods) for group in (MAIN, CONTROLS)]
+        for which, words in (("fixed", "the initial model"), ("own", "each model itself")):
+            print(f"\npreset of the {name}: accuracy in percent under attacks made at {words}")
+            for group in groups:
+                if group:
+                    print(accuracy_table(found, which, group, paper=which == "fixed" and group == MAIN))
         print(why_table(found, methods))
         print("seconds of a fit: " + ", ".join(f"{m} {np.mean([s.seconds[m] for s in found]):.1f}" for m in methods))
         for m in sorted({m for s in found for m in s.cut}):
@@ -229,7 +227,7 @@ def logistic(rows: Rows, names: list[str], seeds: tuple[int, ...], passes: float
     return results
 
 
-def ablations(rows: Rows, seed: int, passes: float, pool: Any) -> None:
+def ablations(rows: Rows, asked: list[str], seed: int, passes: float, pool: Any) -> None:
     rng = np.random.default_rng(seed)
     model = rows.model
     w0 = rng.normal(0.0, 0.2, model.dim)
@@ -242,10 +240,11 @@ def ablations(rows: Rows, seed: int, passes: float, pool: Any) -> None:
         own = attacked(model, made.w, X, y, *ATTACKS[3])
         return [100.0 * accuracy(model, made.w, A, y) for A in (X, fgsm, pgd, own)], made.whole
 
-    jobs = [pool.submit(one, changes, method) for _, changes, method, _ in ABLATIONS]
+    wanted = [row for row in ABLATIONS if row[2] in asked]
+    jobs = [pool.submit(one, changes, method) for _, changes, method, _ in wanted]
     print(f"\nablations, preset of the paper, seed {seed}: accuracy in percent; PGD 0.05 is made at the model itself")
     print(f"{'':<36}{'clean':>8}{'FGSM 0.02':>11}{'PGD 0.35':>10}{'own PGD 0.05':>14}{'the paper, FGSM':>17}")
-    for (words, _, _, paper), job in zip(ABLATIONS, jobs, strict=True):
+    for (words, _, _, paper), job in zip(wanted, jobs, strict=True):
         (clean, one_step, walk, own), whole = job.result()
         print(
             f"{words:<36}{clean:>8.1f}{one_step:>11.1f}{walk:>10.1f}{own:>14.1f}{paper:>17}{'' if whole else '  ended early'}"
@@ -303,6 +302,9 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="10 passes, two seeds, one preset, no ablations")
     parser.add_argument("--seeds", type=int, choices=range(1, 6), help="fewer than five seeds")
     parser.add_argument("--passes", type=float, help="other than 100")
+    parser.add_argument(
+        "--methods", nargs="+", default=[*MAIN, *CONTROLS], help="only these, such as Sinkhorn; no figure then"
+    )
     parser.add_argument("--out", type=Path, help="where to write the figure, a PNG")
     parser.add_argument("--threads", type=int, default=2, help="runs at a time, each on one thread")
     options = parser.parse_args()
@@ -314,11 +316,11 @@ def main() -> int:
     began, rows = time.perf_counter(), cifar()
     with ThreadPoolExecutor(max(1, options.threads)) as pool:
         errors = regression(names, seeds, passes, pool)
-        found = logistic(rows, names, seeds, passes, pool)
+        found = logistic(rows, names, options.methods, seeds, passes, pool)
         if not options.quick:
-            ablations(rows, seeds[0], passes, pool)
+            ablations(rows, options.methods, seeds[0], passes, pool)
     print(f"\n{time.perf_counter() - began:.0f} seconds")
-    if options.out is not None:
+    if options.out is not None and set(options.methods) >= set(MAIN):
         draw(found[names[0]], errors[names[0]], options.out)
         print(f"wrote {options.out}")
     return 0

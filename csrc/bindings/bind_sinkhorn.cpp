@@ -9,6 +9,7 @@
 #include <pybind11/stl.h>
 
 #include "leeward/estimator/sinkhorn_batch.hpp"
+#include "leeward/estimator/sinkhorn_mlmc.hpp"
 #include "leeward/risk/bisection.hpp"
 #include "py_batch.hpp"
 #include "py_collect.hpp"
@@ -113,6 +114,16 @@ std::shared_ptr<SinkhornBatch> make_sinkhorn_batch(std::shared_ptr<SinkhornOracl
   return std::make_shared<SinkhornBatch>(std::move(oracle), std::move(population), settings);
 }
 
+// draws: (m0, levels).
+std::shared_ptr<SinkhornMlmc> make_sinkhorn_mlmc(std::shared_ptr<SinkhornOracle> oracle, const std::optional<Doubles>& base,
+                                                 std::int64_t n, const std::tuple<std::int64_t, int>& draws, std::int64_t unit,
+                                                 std::uint64_t seed) {
+  Population population(oracle->size(), base ? input(*base, oracle->size(), "base") : nullptr, nullptr);
+  const SinkhornMlmcSettings settings{
+      .n = n, .m0 = std::get<0>(draws), .levels = std::get<1>(draws), .unit = unit, .seed = seed};
+  return std::make_shared<SinkhornMlmc>(std::move(oracle), std::move(population), settings);
+}
+
 }  // namespace
 
 void bind_sinkhorn(py::module_& m) {
@@ -150,6 +161,18 @@ void bind_sinkhorn(py::module_& m) {
           "eta",
           [](SinkhornBatch& e) { return py::array_t<double>(static_cast<py::ssize_t>(e.state().size()), e.state().data()); },
           "Each sample's eta; for those never drawn the first eta.");
+
+  py::class_<SinkhornMlmc, Estimator, std::shared_ptr<SinkhornMlmc>>(m, "SinkhornMlmc")
+      .def(py::init(&make_sinkhorn_mlmc), arg("oracle"), arg("base").none(true), arg("n"), arg("draws"), arg("unit"), arg("seed"),
+           py::keep_alive<1, 2>())
+      .def(
+          "draw",
+          [](SinkhornMlmc& e, std::uint64_t step) {
+            const SinkhornMlmc::Drawn& drawn = e.draw(step);
+            const auto n = static_cast<py::ssize_t>(drawn.set.size());
+            return py::make_tuple(py::array_t<std::int64_t>(n, drawn.set.data()), py::array_t<int>(n, drawn.level.data()));
+          },
+          arg("step"), "The sets of points and the levels of a step's samples.");
 
   m.def(
       "make_bisection",

@@ -31,7 +31,7 @@ double SinkhornBatch::improve(const double* shifted, double eta, double* room) c
   double best = eta, least = std::numeric_limits<double>::infinity();
   for (std::int64_t d = 0; d <= settings_.inner_steps; ++d) {
     const double v = 1.0 - dual_means(settings_.form, shifted, m, eta, settings_.reach, room).ratio;
-    if (std::fabs(v) < least) {
+    if (std::fabs(v) <= least) {  // of equal ones the last: where all r are 0, eta must come down
       best = eta;
       least = std::fabs(v);
     }

@@ -6,7 +6,7 @@ import collections.abc
 import numpy
 import numpy.typing
 import typing
-__all__: list[str] = ['AveragedLevels', 'CFunctionOracle', 'Descent', 'DualBatch', 'Estimator', 'GaussianSmoothing', 'GrowingBatch', 'Level', 'LinearMatrix', 'LinearOracle', 'Minibatch', 'Mlmc', 'NestedEstimator', 'Oracle', 'PenaltySearch', 'PerturbedLinear', 'PerturbedOracle', 'PrimalDual', 'PyLevel', 'PyOracle', 'PyPoints', 'PyVjpOracle', 'Risk', 'RiskSolution', 'ScoreMemo', 'SinkhornBatch', 'SinkhornOracle', 'SnapshotDifference', 'Spider', 'Storm', 'TrackedLevels', 'call_seconds', 'cholesky', 'composed', 'deviation_penalty', 'dot', 'draws', 'elementwise_level', 'first_non_finite', 'linear_level', 'make_bisection', 'make_chi_square', 'make_cressie_read', 'make_cvar', 'make_exponential_spectrum', 'make_extremile', 'make_kl', 'make_kl_cvar', 'make_mean', 'make_smoothed_cvar', 'make_smoothed_total_variation', 'make_step_spectrum', 'make_tilted', 'make_total_variation', 'make_worst', 'parallel_backend', 'prox', 'real_math', 'resolve_threads', 'returns_level', 'simd_level', 'solve_triangular', 'stage_steps', 'sum', 'weighted_gram', 'weighted_sum']
+__all__: list[str] = ['AveragedLevels', 'CFunctionOracle', 'Descent', 'DualBatch', 'Estimator', 'GaussianSmoothing', 'GrowingBatch', 'Level', 'LinearMatrix', 'LinearOracle', 'Minibatch', 'Mlmc', 'NestedEstimator', 'Oracle', 'PenaltySearch', 'PerturbedLinear', 'PerturbedOracle', 'PrimalDual', 'PyLevel', 'PyOracle', 'PyPoints', 'PyVjpOracle', 'Risk', 'RiskSolution', 'ScoreMemo', 'SinkhornBatch', 'SinkhornMlmc', 'SinkhornOracle', 'SnapshotDifference', 'Spider', 'Storm', 'TrackedLevels', 'call_seconds', 'cholesky', 'composed', 'deviation_penalty', 'dot', 'draws', 'elementwise_level', 'first_non_finite', 'linear_level', 'make_bisection', 'make_chi_square', 'make_cressie_read', 'make_cvar', 'make_exponential_spectrum', 'make_extremile', 'make_kl', 'make_kl_cvar', 'make_mean', 'make_smoothed_cvar', 'make_smoothed_total_variation', 'make_step_spectrum', 'make_tilted', 'make_total_variation', 'make_worst', 'parallel_backend', 'prox', 'real_math', 'resolve_threads', 'returns_level', 'simd_level', 'solve_triangular', 'stage_steps', 'sum', 'weighted_gram', 'weighted_sum']
 class real_math:
     """
     The core's own real functions, the same bits at each SIMD level.
@@ -401,6 +401,13 @@ class SinkhornBatch(Estimator):
     @property
     def size(self) -> int:
         ...
+class SinkhornMlmc(Estimator):
+    def __init__(self, oracle: SinkhornOracle, base: typing.Annotated[numpy.typing.ArrayLike, numpy.float64] | None, n: typing.SupportsInt | typing.SupportsIndex, draws: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex], unit: typing.SupportsInt | typing.SupportsIndex, seed: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    def draw(self, step: typing.SupportsInt | typing.SupportsIndex) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int32]]:
+        """
+        The sets of points and the levels of a step's samples.
+        """
 class GaussianSmoothing:
     def __init__(self, oracle: LinearOracle, divergence: str, alpha: typing.SupportsFloat | typing.SupportsIndex, lam: typing.SupportsFloat | typing.SupportsIndex, entropy: typing.SupportsFloat | typing.SupportsIndex, noise: typing.SupportsFloat | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex = 0) -> None:
         ...

@@ -51,3 +51,32 @@ def costs(x, origin, cost="sqeuclidean", scale=1.0, labels=None, true=None, labe
         "linf": lambda: abs(move).max(1),
     }[cost]()
     return scale * size + (0.0 if labels is None else label_scale * (labels - true) ** 2)
+
+
+def level_of_draws(u, levels):
+    """L with P(L >= j) = 2^(-1.5 (j - 1)) from u in [0, 1), at most `levels`, and 1 / P(L)."""
+    r = 2.0**-1.5
+    level = 1
+    while level < levels and u < r**level:
+        level += 1
+    return level, 1.0 / (r ** (level - 1) * (1.0 - r if level < levels else 1.0))
+
+
+def levels_of_draws(rows, gradients, m0, rarities, solve):
+    """Mean over samples of G_m0 + (G_k - (G_half + G_other)/2)/P and the same of Psi.
+
+    rows: shifted losses (k,) of each sample; gradients: (k, dim) of its points; solve: losses -> (value, weights).
+    """
+    value, direction = 0.0, np.zeros(gradients[0].shape[1])
+    for l, g, rarity in zip(rows, gradients, rarities, strict=True):
+        half = len(l) // 2
+        for part, factor in (
+            (slice(0, m0), 1.0),
+            (slice(0, len(l)), rarity),
+            (slice(0, half), -rarity / 2),
+            (slice(half, len(l)), -rarity / 2),
+        ):
+            psi, q = solve(l[part])
+            value += factor * psi / len(rows)
+            direction += factor * (q @ g[part]) / len(rows)
+    return value, direction

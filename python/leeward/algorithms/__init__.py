@@ -6,7 +6,7 @@ from leeward.algorithms.averaged import ASCPG, ATSCGD, NASA, NLASG, SCGD
 from leeward.algorithms.base import Algorithm
 from leeward.algorithms.doubling import Doubling
 from leeward.algorithms.dual_sgm import DualSGM
-from leeward.algorithms.estimators import MLMC, Estimator, GrowingBatch, Minibatch
+from leeward.algorithms.estimators import MLMC, RTMLMC, Estimator, GrowingBatch, Minibatch
 from leeward.algorithms.lbfgs import LBFGS
 from leeward.algorithms.nested_sgd import NestedSGD
 from leeward.algorithms.nesterov import Nesterov
@@ -39,6 +39,7 @@ __all__ = [
     "NASA",
     "NLASG",
     "PMVR",
+    "RTMLMC",
     "SARAH",
     "SCGD",
     "SCSC",

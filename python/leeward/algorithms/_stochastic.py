@@ -83,7 +83,8 @@ class _Run:
         self.per_pass = max(1, math.ceil(self.problem.size / self.batch))
         self.settings, self.estimator = settings, settings.estimator.start(self.problem, context.seed)
         self.staged = settings.estimator.staged
-        self.finite_sum = self.staged and isinstance(self.problem.risk, Mean | None)  # None: a composition
+        quiet = self.staged and not settings.estimator.noisy
+        self.finite_sum = quiet and isinstance(self.problem.risk, Mean | None)  # None: a composition
         saved = context.checkpoint.load()
         if saved is None:
             self._record(context.w0, context.initial, 0)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from leeward._arrays import count, number
 from leeward.algorithms._stochastic import Settings, check_step, check_update, descend
 from leeward.algorithms.base import Stochastic
-from leeward.algorithms.estimators import Estimator, Minibatch
+from leeward.algorithms.estimators import RTMLMC, Estimator, Minibatch
 from leeward.algorithms.updates import Plain, Update
 from leeward.problems import Sinkhorn
 from leeward.problems._transport import positive
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["NestedSGD"]
 
-_INNER = ("exact", "bisection", "sgd")
+_INNER = ("exact", "bisection", "sgd", "mlmc")
+_POINTS = 65536  # of the highest level of "mlmc"
 _OUTPUTS = ("average", "last", "random")
 
 
@@ -38,10 +39,11 @@ class NestedSGD(Stochastic):
         Samples a step.
     draws : int, optional
         Points a sample, those of the problem by default.
-    inner : "exact", "bisection" or "sgd", default "exact"
+    inner : "exact", "bisection", "sgd" or "mlmc", default "exact"
         How the inner problem on the drawn points is solved: exactly; by bisection to ``1e-12``, which gives the same and is
         slower; or by ``inner_steps`` gradient steps on eta from where the sample's last visit left it, of which the eta of
-        smallest residual ``|1 - mean r|`` is taken (algorithm 1 of the paper).
+        smallest residual ``|1 - mean r|`` is taken (algorithm 1 of the paper). With ``"mlmc"`` it is solved exactly on random numbers of
+        points, such that the step has the mean of one on 65536 points (:class:`RTMLMC`, whose lowest level are the draws).
     inner_steps : int, default 8
         Steps on eta, for ``"sgd"``.
     inner_step : float, optional
@@ -96,7 +98,7 @@ class NestedSGD(Stochastic):
         if self.draws is not None:
             count(self.draws, "draws", 1)
         if self.inner not in _INNER:
-            raise ValueError(f"inner must be 'exact', 'bisection' or 'sgd', got {self.inner!r}")
+            raise ValueError(f"inner must be 'exact', 'bisection', 'sgd' or 'mlmc', got {self.inner!r}")
         count(self.inner_steps, "inner_steps", 1)
         if self.inner_step is not None:
             positive(self.inner_step, "inner_step")
@@ -133,10 +135,42 @@ class NestedSGD(Stochastic):
         average = "polynomial" if self.output == "average" else False
         descend(context, Settings(update, self._estimator(), self.step, average, decay == "sqrt", output))
 
-    def _estimator(self) -> _Nested:
+    def _estimator(self) -> Estimator:
+        if self.inner == "mlmc":
+            return _Levels(int(self.batch), self.draws)
         return _Nested(
             int(self.batch), self.draws, self.inner, int(self.inner_steps), self.inner_step, self.inner_start
         )
+
+
+@dataclass(frozen=True)
+class _Levels(Estimator):
+    """:class:`RTMLMC` from the problem's draws on, where no other number is given."""
+
+    batch: int
+    draws: int | None
+
+    @property
+    def staged(self) -> bool:
+        return True
+
+    @property
+    def noisy(self) -> bool:
+        return True
+
+    def of(self, problem: Robust) -> RTMLMC:
+        assert isinstance(problem, Sinkhorn)
+        least = problem.draws if self.draws is None else int(self.draws)
+        return RTMLMC(self.batch, least, max(_POINTS, 2 * least))
+
+    def start(self, problem: Robust, seed: int) -> Any:
+        return self.of(problem).start(problem, seed)
+
+    def cost(self, problem: Robust) -> float:
+        return self.of(problem).cost(problem)
+
+    def prober(self, problem: Robust, seed: int) -> Any:
+        return self.of(problem).prober(problem, seed)
 
 
 @dataclass(frozen=True)

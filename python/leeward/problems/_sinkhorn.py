@@ -5,7 +5,6 @@ P(w) = E_i Psi_i(w) + (l2/2) |w_pen|^2,   Psi_i(w) = min_eta E_xi[lam eps f*((l(
 
 from __future__ import annotations
 
-import math
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +18,12 @@ from leeward.oracles import LinearModel, PointOracle
 from leeward.oracles._perturbed import PerturbedModel
 from leeward.problems._drawn import DrawnPoints
 from leeward.problems._exact import exact_for
-from leeward.problems._inner import dual_form, inner_risk, penalty_of
+from leeward.problems._inner import inner_risk
 from leeward.problems._remarks import remarks
-from leeward.problems._sinkhorn_dual import SinkhornDual
+from leeward.problems._sinkhorn_estimators import SinkhornEstimators
 from leeward.problems._sinkhorn_evaluation import SinkhornEvaluation
 from leeward.problems._transport import checked_cost, checked_reference, positive
-from leeward.risks import KL, SmoothedCVaR
+from leeward.risks import KL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,11 +35,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Sinkhorn"]
 
-_TOL = 1e-12  # of bisection, in units of the spread of the losses plus lam eps
 _REAL_LABELS = (Squared, Huber, Absolute, Quantile)
 
 
-class Sinkhorn(SinkhornDual):
+class Sinkhorn(SinkhornEstimators):
     r"""The problem of generalised Sinkhorn DRO over a linear model, on points drawn around the samples.
 
     With ``zeta_i`` the samples, points ``xi`` from a reference kernel around them at a transport cost c, and a divergence f::
@@ -290,58 +288,6 @@ class Sinkhorn(SinkhornDual):
         value = float(solution.value) + self._l2_term(w)
         return SinkhornEvaluation(value, gradient, values, solution.weights, solution, eta, effective)
 
-    def minibatch(self, n: int, replace: bool, seed: int) -> Any:
-        """The native mini-batch estimator; with fresh draws unless the draws are common."""
-        return self.nested(n, replace, seed, self.draws)
-
-    def nested(self, n: int, replace: bool, seed: int, draws: int, *, bisection: bool = False) -> Any:
-        """The same with another number of draws, or with inner solutions by bisection."""
-        inner = _core.make_bisection(dual_form(self.inner), penalty_of(self.inner), _TOL) if bisection else None
-        core, shift = self._drawn(seed, draws, inner)
-        return _core.Minibatch(core, self._risk._core, self._base, None, n, replace, seed, shift)
-
-    def inexact(self, n: int, seed: int, draws: int, steps: int, step: float | None, start: float | None) -> Any:
-        """The native estimator with inner gradient steps (csrc/include/leeward/estimator/sinkhorn_batch.hpp)."""
-        core, shift = self._drawn(seed, draws, None)
-        form, reach = dual_form(self.inner), penalty_of(self.inner)
-        if step is None:
-            steepest = 0.25 / self.inner.alpha if isinstance(self.inner, SmoothedCVaR) else 1.0
-            step = reach / max(1.0, steepest)
-        inner = (reach, steps, step, math.nan if start is None else start)
-        return _core.SinkhornBatch(core, self._base, form, n, inner, shift > 0, seed)
-
-    def _drawn(self, seed: int, draws: int, inner: Any) -> tuple[Any, int]:
-        """The core's oracle for the draws of a run, and how far numbers of fresh draws are apart; 0 for common draws."""
-        if not self.common:
-            return self._made(_mixed(self.seed, seed), draws, inner)[0], self.size
-        if draws != self.draws:
-            raise ValueError(f"the problem has {self.draws} common draws a sample, got draws={draws}")
-        return self._made(self.seed, draws, inner)[0], 0
-
-    def staged(self, *settings: Any, **others: Any) -> Any:
-        self._sampled("A finite-sum algorithm")
-        return super().staged(*settings, **others)
-
-    def storm(self, *settings: Any) -> Any:
-        self._sampled("STORM")
-        return super().storm(*settings)
-
-    def mlmc(self, n0: int, levels: int, seed: int) -> Any:
-        self._sampled("MLMC")
-        return super().mlmc(n0, levels, seed)
-
-    def _sampled(self, what: str) -> None:
-        if self.exact:
-            raise ValueError(
-                f"{what} needs common draws: Sinkhorn(..., common=True); LBFGS and NestedSGD take an exact problem"
-            )
-
-    def growing_batch(self, n0: int, growth: float, seed: int) -> Any:
-        """A growing batch becomes all samples on one set of draws in the end: for common draws."""
-        if not self.common:
-            raise ValueError("GrowingBatch needs common draws; use Minibatch, or Sinkhorn(..., common=True)")
-        return super().growing_batch(n0, growth, seed)
-
     def remarks(self, w: Vector, *, threads: int | None = None) -> list[str]:
         """What a user should know about the sampled problem at w, a sentence each."""
         return remarks(self, w, self._evaluated(w, threads).effective_draws, self._reference, self._cost)
@@ -367,8 +313,3 @@ def _rebuild(
     cls: type[Sinkhorn], model: LinearModel | PointOracle, divergence: Any, settings: dict[str, Any]
 ) -> Sinkhorn:
     return cls(model, divergence, **settings)
-
-
-def _mixed(first: int, second: int) -> int:
-    """A key of the fresh draws: another for each pair of seeds of a problem and a run, and none that is a small number."""
-    return (first + 0x9E3779B97F4A7C15 * (second + 1)) % 2**64

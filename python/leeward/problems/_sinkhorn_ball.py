@@ -183,7 +183,7 @@ class SinkhornBall(Sinkhorn):
         """None: the price depends on all samples."""
         raise ValueError("the price of a ball depends on all samples: use LBFGS, or Sinkhorn(lam=...)")
 
-    nested = inexact = staged = storm = mlmc = growing_batch = minibatch
+    nested = inexact = draws_mlmc = staged = storm = mlmc = growing_batch = minibatch
 
     def evaluate(self, w: ArrayLike, *, threads: int | None = None) -> SinkhornEvaluation:
         """The objective, its gradient and, as ``losses``, ``Psi_i + lam radius`` at the price in force."""

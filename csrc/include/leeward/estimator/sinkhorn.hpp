@@ -33,6 +33,8 @@ class SinkhornOracle final : public Oracle {
   std::int64_t dim() const override { return points_->dim(); }
   std::int64_t memory_per_sample() const override { return points_->draws() * (1 + points_->memory_per_sample()); }
   const PerturbedOracle& points() const { return *points_; }
+  const Risk& inner() const { return *inner_; }
+  const SinkhornSettings& settings() const { return settings_; }
 
   // A loss of a point that is not finite makes Psi infinite, or NaN.
   void losses(const double* w, Batch batch, double* out, Resources& use) const override;

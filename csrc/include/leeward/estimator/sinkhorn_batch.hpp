@@ -3,7 +3,8 @@
 //
 //   v(eta) = 1 - mean_j r_j,   r_j = (f*)'((l_j - lam c_j - eta)/(lam eps)),   eta <- eta - inner_step v(eta),
 //
-// of which the eta with the smallest |v| is taken (of all so far: the rule as printed keeps the last that improves). The direction is
+// of which the eta with the smallest |v| is taken, the last of equal ones (of all so far: the rule as printed keeps the last that
+// improves). The direction is
 // the mean over the batch of mean_j r_j grad l_j. Every sample's eta is kept for its next visit.
 #pragma once
 
