@@ -310,7 +310,7 @@ class RTMLMC(Estimator):
         for level in range(1, self.levels + 1):
             points += self.m0 * 2.0**level * chance * (1.0 - rate if level < self.levels else 1.0)
             chance *= rate
-        return max(1.0, self.n * points / _sinkhorn(problem).draws)
+        return max(1.0, self.n * points / int(_sinkhorn(problem).draws))
 
     def prober(self, problem: Robust, seed: int) -> Any:
         return _sinkhorn(problem).nested(int(self.n), True, seed, 4 * int(self.m0))

@@ -224,11 +224,6 @@ class Sinkhorn(SinkhornEstimators):
         return _core.SinkhornOracle(core, self.inner._core if inner is None else inner, lam, constant), points
 
     @property
-    def exact(self) -> bool:
-        """Whether values are those of the kernel itself, without draws."""
-        return self._exact is not None
-
-    @property
     def linear(self) -> LinearModel | None:
         """The model, None for a :class:`PointOracle`."""
         return self.model if isinstance(self.model, LinearModel) else None

@@ -19,8 +19,12 @@ class SinkhornEstimators(SinkhornDual):
     """What :class:`leeward.Sinkhorn` answers to algorithms."""
 
     common: bool
-    exact: bool
     inner: Risk
+
+    @property
+    def exact(self) -> bool:
+        """Whether values are those of the kernel itself, without draws."""
+        return self._exact is not None
 
     def minibatch(self, n: int, replace: bool, seed: int) -> Any:
         """The native mini-batch estimator; with fresh draws unless the draws are common."""
