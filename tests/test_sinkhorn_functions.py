@@ -281,3 +281,9 @@ def test_many_points_are_made_some_at_a_time(monkeypatch: pytest.MonkeyPatch) ->
         np.testing.assert_allclose(made.losses, whole.losses, rtol=1e-14)
         np.testing.assert_allclose(made.gradient, whole.gradient, rtol=1e-13)
     assert max(sizes) == 7
+
+
+@pytest.mark.parametrize("name", ["convex", "smooth"])
+def test_what_a_user_states_of_the_losses_is_true_or_false(name: str) -> None:
+    with pytest.raises(TypeError, match=f"{name} must be True or False, got 'no'"):
+        lw.PointOracle(lambda w, p, i: p[:, 0], lambda w, q, p, i: w, np.ones((2, 1)), 1, **{name: "no"})  # type: ignore[arg-type]

@@ -367,3 +367,8 @@ def test_a_row_without_a_finite_score_has_no_worst_case() -> None:
         pytest.raises(ValueError, match="row 7 of X has no finite score"),
     ):
         model.worst_case_samples(far, X[:, 0] > 0, 500)
+
+
+def test_bounds_that_are_no_numbers_are_refused() -> None:
+    with pytest.raises(TypeError, match="bounds must hold numbers or one number a feature on each side, got 'a'"):
+        SinkhornClassifier(bounds=("a", "b")).fit([[0.0], [1.0]], [0, 1])

@@ -164,6 +164,9 @@ class UserOracle(Oracle):
         leading = d if penalised is None else _arrays.count(penalised, "penalised")
         if leading > d:
             raise ValueError(f"penalised must be in [0, {d}], got {penalised}")
+        for name, value in (("convex", convex), ("smooth", smooth)):
+            if not isinstance(value, bool | np.bool_):
+                raise TypeError(f"{name} must be True or False, got {value!r}")
         self._threads = 0
         self.l2 = strength(l2)
         self.penalised = leading

@@ -108,7 +108,7 @@ class Composition:
     ) -> None:
         if isinstance(levels, Level) or not isinstance(levels, Iterable):
             raise TypeError(f"levels must be a sequence of levels such as [FunctionLevel(...)], got {levels!r}")
-        if not isinstance(convex, bool):
+        if not isinstance(convex, bool | np.bool_):
             raise TypeError(f"convex must be True or False, got {convex!r}")
         chain = tuple(levels)
         for level in chain:
@@ -130,7 +130,7 @@ class Composition:
             raise ValueError(f"l2 must be finite and at least 0, got {l2}")
         if domain is not None and not isinstance(domain, Domain):
             raise TypeError(f"domain must be a domain or prox term such as Box(0, 1), got {domain!r}")
-        self.levels, self.l2, self.convex, self.domain = chain, strength, convex, domain
+        self.levels, self.l2, self.convex, self.domain = chain, strength, bool(convex), domain
         self._cores = tuple(level._core for level in chain)
 
     @property

@@ -110,7 +110,7 @@ class SinkhornLinear(LinearFit):
         """The Sinkhorn problem of a model in the model's units; `lam` replaces the settings `lam` and `radius`."""
         bounds = self.bounds
         if bounds is not None and isinstance(bounds, tuple | list) and len(bounds) == 2:
-            bounds = tuple((np.array(side, dtype=np.float64) - units.centre) / units.scale for side in bounds)
+            bounds = tuple((_side(side) - units.centre) / units.scale for side in bounds)
         settings = {
             "entropy": self.entropy,
             "noise": self.noise,
@@ -353,6 +353,13 @@ class SinkhornLinear(LinearFit):
             return np.asarray(variance * eps / (eps + 2.0 * variance))
         values, vectors = np.linalg.eigh(noise)
         return np.asarray((vectors * (values * eps / (eps + 2.0 * values))) @ vectors.T)
+
+
+def _side(side: Any) -> Array:
+    try:
+        return np.array(side, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"bounds must hold numbers or one number a feature on each side, got {side!r}") from None
 
 
 def _whole(value: Any, name: str) -> int:
