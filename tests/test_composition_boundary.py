@@ -66,6 +66,7 @@ def level(**changes: Any) -> lw.FunctionLevel:
         (lambda: lw.SMVR(stages="doubling", decay="cbrt"), "stages set the steps"),
         (lambda: lw.SMVR(output="best"), "output must be 'last', 'random' or 'average', got 'best'"),
         (lambda: lw.SMVR.pl(mu=-1.0, smoothness=1.0), "mu must be positive and finite"),
+        (lambda: lw.SMVR.pl(mu=0.5, smoothness=1.0, step=0.1), "pl sets beta, step and stages from mu and smoothness, got step"),
         (lambda: lw.Stages(first=0), "first must be at least 1"),
         (lambda: lw.NLASG(tau=2.0), r"tau must be in \(0, 1\], got 2.0"),
         (lambda: lw.NestedSPIDER(period=0), "period must be at least 1, got 0"),

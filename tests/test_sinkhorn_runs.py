@@ -154,6 +154,7 @@ def test_out_of_range_points_end_a_trial_and_not_the_run() -> None:
         ({"seed": -1}, "seed must be at least 0"),
         ({"seed": 2**64}, r"seed must be in \[0, 2\*\*64\)"),
         ({"label_noise": -0.1}, "label_noise must be at least 0 and finite, got -0.1"),
+        ({"label_cost": 2.0}, "give label_noise > 0 with it, got 2.0 alone"),
     ],
 )  # fmt: skip
 def test_errors_say_what_was_expected(arguments: dict[str, Any], words: str) -> None:

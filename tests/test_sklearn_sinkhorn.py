@@ -274,6 +274,7 @@ def test_an_intercept_can_be_left_out() -> None:
         ({"solver": "adam"}, "solver must be"),
         ({"loss": "sigmoid"}, "loss='sigmoid' is not supported by SinkhornClassifier"),
         ({"random_state": -1}, "random_state must be non-negative"),
+        ({"fit_intercept": "no"}, "fit_intercept must be True or False, got 'no'"),
     ],
 )
 def test_a_wrong_parameter_is_kept_until_fit_and_named_there(parameters: dict[str, Any], words: str) -> None:

@@ -137,6 +137,8 @@ def test_generators_are_asked_and_move_on_and_the_global_state_is_left_alone() -
         ({"solver": 3}, "solver must be"),
         ({"solver": None}, "solver must be"),
         ({"domain": 3}, "domain must be"),
+        ({"fit_intercept": "no"}, "fit_intercept must be True or False, got 'no'"),
+        ({"warm_start": "no"}, "warm_start must be True or False, got 'no'"),
     ],
 )
 def test_a_wrong_parameter_is_kept_until_fit_and_named_there(parameters: dict[str, Any], words: str) -> None:

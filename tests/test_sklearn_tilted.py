@@ -121,6 +121,7 @@ def test_three_classes_warm_starts_copies_and_searches() -> None:
         (lambda: TiltedClassifier(loss="hinge").fit(X, LABELS), "loss='hinge' is not supported by TiltedClassifier"),
         (lambda: TiltedClassifier().fit(X, LABELS, groups=GROUPS[:5]), "groups must be 1D with 240 labels"),
         (lambda: TiltedRegressor(scale="unit").fit(X, REAL), "scale must be 'standard' or None, got 'unit'"),
+        (lambda: TiltedRegressor(warm_start=2).fit(X, REAL), "warm_start must be True or False, got 2"),
         (lambda: TiltedRegressor(l2=-1.0).fit(X, REAL), "l2 must be finite and >= 0"),
     ],
 )

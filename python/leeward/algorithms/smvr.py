@@ -202,6 +202,10 @@ class SMVR(_Reduced):
             if value is None:
                 raise TypeError(f"{name} must be a number, got None")
             check_step_size(value, name)
+        if taken := sorted({"beta", "step", "stages"} & set(settings)):
+            raise TypeError(
+                f"pl sets beta, step and stages from mu and smoothness, got {', '.join(taken)}: use SMVR(...) for your own"
+            )
         L = float(smoothness)
         beta = min(1.0, 1.0 / (8.0 * L))
         first, second = max(1.0, 256.0 * L**2), 256.0 * L**2 / (float(mu) * math.sqrt(8.0 * L))

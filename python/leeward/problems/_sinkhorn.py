@@ -163,6 +163,10 @@ class Sinkhorn(SinkhornEstimators):
         d = oracle.n_features
         self._cost = checked_cost(cost, cost_scale, label_cost)
         self._reference = checked_reference(reference, noise, bounds, label_noise, d)
+        if self._cost.label_scale != 1.0 and not self._reference.label_noise:
+            raise ValueError(
+                f"label_cost is the price of moved labels: give label_noise > 0 with it, got {label_cost!r} alone"
+            )
         self._loss = oracle.loss if isinstance(oracle, LinearModel) else oracle
         if self._reference.label_noise and not isinstance(self._loss, _REAL_LABELS):
             raise ValueError(f"label_noise needs a loss of real labels such as 'squared', got {self._loss!r}")

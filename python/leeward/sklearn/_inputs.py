@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["group_codes", "in_file", "level", "refuse_masked", "seed_of", "threads_of", "weights_of"]
+__all__ = ["group_codes", "in_file", "level", "refuse_masked", "seed_of", "switch", "threads_of", "weights_of"]
 
 
 def weights_of(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
@@ -36,6 +36,13 @@ def weights_of(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
     if not weight.any():
         raise ValueError("sample_weight must have a positive entry: the sum of the sample weights is zero")
     return weight
+
+
+def switch(name: str, value: Any) -> bool:
+    """A parameter that is True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
 
 
 def in_file(X: Any) -> bool:

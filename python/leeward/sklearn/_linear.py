@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 import leeward as lw
 from leeward.sklearn._errors import ConvergenceWarning, convergence_warnings
-from leeward.sklearn._inputs import in_file, refuse_masked, seed_of, threads_of
+from leeward.sklearn._inputs import in_file, refuse_masked, seed_of, switch, threads_of
 
 __all__ = ["Array", "LinearFit", "linear_scores"]
 
@@ -63,7 +63,7 @@ class LinearFit(BaseEstimator):  # type: ignore[misc]
             target,
             self._loss(),
             l2=l2,
-            intercept=bool(self.fit_intercept),
+            intercept=switch("fit_intercept", self.fit_intercept),
             sample_weight=sample_weight,
             threads=threads_of(self.n_jobs),
         )
@@ -135,7 +135,7 @@ class LinearFit(BaseEstimator):  # type: ignore[misc]
 
     def _start(self) -> Array | None:
         """The fitted coefficients as a vector w when `warm_start` asks for them."""
-        if not (self.warm_start and hasattr(self, "coef_")):
+        if not (switch("warm_start", self.warm_start) and hasattr(self, "coef_")):
             return None
         return self._vector()
 

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import leeward as lw
 from leeward.sklearn._distinct import distinct
-from leeward.sklearn._inputs import level, seed_of, threads_of, weights_of
+from leeward.sklearn._inputs import level, seed_of, switch, threads_of, weights_of
 from leeward.sklearn._linear import Array, LinearFit
 from leeward.sklearn._names import solver_of
 from leeward.sklearn._tilted import gaussian_points, has_pieces
@@ -162,7 +162,7 @@ class SinkhornLinear(LinearFit):
         if not exact:
             X, target, weight = distinct(X, target, weight)
         self._draws = self._number_of_draws(X.shape[0] * d, solver)
-        units = units_of(self.scale, X, self._real(target), weight, bool(self.fit_intercept))
+        units = units_of(self.scale, X, self._real(target), weight, switch("fit_intercept", self.fit_intercept))
         problem = self._problem(X, target, weight, units, l2, exact)
         start = self._start()
         start = None if start is None else units.inside(*self._matrix(), bool(self.fit_intercept))

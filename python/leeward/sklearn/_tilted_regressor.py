@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import column_or_1d
 
-from leeward.sklearn._inputs import weights_of
+from leeward.sklearn._inputs import switch, weights_of
 from leeward.sklearn._linear import Array
 from leeward.sklearn._names import loss_of
 from leeward.sklearn._tilts import TiltedLinear
@@ -159,7 +159,7 @@ class TiltedRegressor(RegressorMixin, TiltedLinear):  # type: ignore[misc]
         target = self._target(y)
         start = None
         scale = self._scale_of(target, weight)
-        if self.warm_start and hasattr(self, "coef_"):
+        if switch("warm_start", self.warm_start) and hasattr(self, "coef_"):
             start = self._vector() * (self.target_scale_ / scale)
         self.target_scale_ = scale
         w = self._solve(X, target, weight, groups, start)

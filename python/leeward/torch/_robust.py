@@ -75,7 +75,8 @@ class RobustLoss(torch.nn.Module):
     TypeError
         For losses that are not a dense floating tensor, and for weights, masks and targets that are no tensors.
     ValueError
-        For an empty batch, losses of shape (n, 1), more than two dimensions, negative base weights or none that is positive.
+        For an empty batch, losses of shape (n, 1), more than two dimensions, and, on the CPU, negative base weights or none that is
+        positive; other devices and ``engine="torch"`` do not wait for such a look and answer NaN.
 
     Examples
     --------
