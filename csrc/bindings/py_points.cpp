@@ -7,8 +7,6 @@
 namespace leeward::python {
 namespace {
 
-constexpr Wanted kCosts{"costs(numbers)", "one cost for each number"};
-
 std::int64_t times(std::int64_t samples, std::int64_t draws) {
   if (samples < 1 || draws < 1 || samples > (std::int64_t{1} << 62) / draws)
     throw std::invalid_argument("samples and draws must be at least 1, and their product below 2**62");
@@ -29,7 +27,8 @@ void PyPoints::costs(Batch batch, double* out, Resources&) const {
   for (std::int64_t k = 0; k < batch.size; ++k) numbers.mutable_data()[k] = batch[k];
   const py::object result = costs_(numbers);
   if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-  if (!take(result.ptr(), batch.size, kCosts, out)) oracle_error("costs(numbers) must return finite numbers");
+  const Wanted wanted{"costs(numbers)", "one cost for each number"};
+  if (!take(result.ptr(), batch.size, wanted, out)) oracle_error("costs(numbers) must return finite numbers");
 }
 
 int PyPoints::traverse(visitproc visit, void* arg) const {
