@@ -27,8 +27,19 @@ constexpr int kLanes8 = 8;                  // lanes of a dot product; a narrowe
 constexpr int kFew = 5;                     // outputs of a group
 constexpr std::int64_t kColumnsAhead = 32;  // rows are too far apart for the hardware to fetch their next columns
 
-LEEWARD_INLINE double fold8(const double* lane) {  // as oracle/linear_dense folds
-  return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+// ((0 + 4) + (2 + 6)) + ((1 + 5) + (3 + 7)), as oracle/linear_dense folds.
+LEEWARD_INLINE double fold8(const double* lane) {
+  Vector<2> p, q, r, s;
+  load<2>(lane, p);
+  load<2>(lane + 2, q);
+  load<2>(lane + 4, r);
+  load<2>(lane + 6, s);
+  p += r;
+  q += s;
+  p += q;
+  double both[2];
+  store<2>(p, both);
+  return both[0] + both[1];
 }
 
 // The last cols mod 8 entries, filled up with zeros.
@@ -67,7 +78,7 @@ LEEWARD_INLINE void dot_block(const T* const (&x)[R], const T* const (&ahead)[R]
     Vector<W> a[R][sizeof...(C)] = {};
     for (std::int64_t j = 0; j < whole; j += 8) {
       if (kFetch && first == 0)
-        for (int r = 0; r < R; ++r) LEEWARD_PREFETCH(ahead[r] + j);
+        for (int r = 0; r < R; ++r) LEEWARD_PREFETCH_L2(ahead[r] + j);
       dot_step<W, R>(x, j + first, w + j + first, cols, a, group);
     }
     if (whole < cols) dot_step<W, R>(ends, first, w_tail + first, 8, a, group);
