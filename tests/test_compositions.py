@@ -72,6 +72,11 @@ def methods(K: int) -> dict[str, tuple[lw.Algorithm, Any, Any]]:
         "SMVR": (lw.SMVR(BATCH, beta=0.4, step=STEP, period=7.0, first_batch=8), lambda ls: twin.SMVR(ls, cbrt), plain),
         "SMVR, c": (lw.SMVR(BATCH, c=3.0, step=STEP, period=5.0), lambda ls: twin.SMVR(ls, falling), plain),
         "PMVR": (lw.PMVR(BATCH, beta=0.4, step=STEP, period=7.0, first_batch=8), lambda ls: twin.PMVR(ls, cbrt), plain),
+        "PMVR, average": (
+            lw.PMVR(BATCH, beta=0.4, step=STEP, period=7.0, first_batch=8, direction="average"),
+            lambda ls: twin.PMVRAverage(ls, cbrt),
+            plain,
+        ),
         "SCSC": (lw.SCSC(BATCH, beta=0.25, step=STEP), lambda ls: twin.SCSC(ls, settings([twin.power(0.25)])), plain),
         "NestedSPIDER": (
             lw.NestedSPIDER(BATCH, big=8, period=6, step=STEP, length=0.02),
@@ -118,7 +123,7 @@ def test_all_iterates_and_counts_are_those_of_the_twin(K: int, name: str) -> Non
 
 
 @pytest.mark.parametrize("K", SIZES)
-@pytest.mark.parametrize("name", ["PMVR", "SCSC", "SCGD", "ATSCGD", "NLASG"])
+@pytest.mark.parametrize("name", ["PMVR", "PMVR, average", "SCSC", "SCGD", "ATSCGD", "NLASG"])
 def test_products_alone_give_the_iterates_of_jacobians(K: int, name: str) -> None:
     algorithm = methods(K)[name][0]
     levels = twin.smooth_levels(SIZES[K], 20, seed=K)
@@ -135,6 +140,7 @@ def test_products_alone_give_the_iterates_of_jacobians(K: int, name: str) -> Non
 WORK = {
     "SMVR": (2, 2, 1),
     "PMVR": (2, 2, 1),
+    "PMVR, average": (2, 1, 1),
     "SCSC": (2, 1, 1),
     "SCGD": (1, 1, 1),
     "NLASG": (1, 1, 1),

@@ -11,6 +11,7 @@
 #include "leeward/estimator/tracked_levels.hpp"
 #include "leeward/oracle/portfolio_levels.hpp"
 #include "leeward/oracle/scalar_levels.hpp"
+#include "leeward/oracle/shortfall_levels.hpp"
 #include "py_batch.hpp"
 #include "py_collect.hpp"
 #include "py_level.hpp"
@@ -29,17 +30,21 @@ DenseView<T> returns_view(const py::array& x) {
   return {static_cast<const T*>(x.data()), x.shape(0), x.shape(1), x.strides(0) / static_cast<py::ssize_t>(sizeof(T))};
 }
 
-std::shared_ptr<Level> returns_level(const std::string& kind, const py::array& x) {
+template <class T>
+std::shared_ptr<const Level> returns_level_of(const std::string& kind, DenseView<T> r, double smoothing, double unit) {
+  if (kind == "mean") return make_returns_mean(r);
+  if (kind == "deviation") return make_returns_deviation(r);
+  if (kind == "square shortfall") return make_returns_shortfall(r, {.square = true});
+  if (kind == "shortfall") return make_returns_shortfall(r, {.smoothing = smoothing});
+  if (kind == "tail") return make_returns_tail(r, {.smoothing = smoothing}, unit);
+  throw py::value_error("unknown level " + kind);
+}
+
+std::shared_ptr<Level> returns_level(const std::string& kind, const py::array& x, double smoothing, double unit) {
   if (x.ndim() != 2) throw py::value_error("returns must be two-dimensional, got shape " + shape_of(x));
-  const bool mean = kind == "mean";
-  if (!mean && kind != "deviation") throw py::value_error("unknown level " + kind);
-  if (py::isinstance<py::array_t<double>>(x)) {
-    const auto view = returns_view<double>(x);
-    return mutable_level(mean ? make_returns_mean(view) : make_returns_deviation(view));
-  }
+  if (py::isinstance<py::array_t<double>>(x)) return mutable_level(returns_level_of(kind, returns_view<double>(x), smoothing, unit));
   if (!py::isinstance<py::array_t<float>>(x)) throw py::type_error("returns must be float32 or float64, got " + std::string(py::str(x.dtype())));
-  const auto view = returns_view<float>(x);
-  return mutable_level(mean ? make_returns_mean(view) : make_returns_deviation(view));
+  return mutable_level(returns_level_of(kind, returns_view<float>(x), smoothing, unit));
 }
 
 std::shared_ptr<Level> elementwise(std::int64_t count, int map, double exponent, double scale, double shift, double floor) {
@@ -182,7 +187,7 @@ void bind_levels(py::module_& m) {
   py::class_<PyLevel, Level, std::shared_ptr<PyLevel>>(m, "PyLevel", py::custom_type_setup(&let_collect<PyLevel>))
       .def(py::init(&make_py_level), arg("value").none(true), arg("jacobian").none(true), arg("pull").none(true), arg("push").none(true), arg("joint").none(true), arg("sizes"),
            arg("positive"), arg("indexed"));
-  m.def("returns_level", &returns_level, arg("kind"), arg("returns").noconvert(), py::keep_alive<0, 2>());
+  m.def("returns_level", &returns_level, arg("kind"), arg("returns").noconvert(), arg("smoothing") = 1.0, arg("unit") = 1.0, py::keep_alive<0, 2>());
   m.def("deviation_penalty", [](double lam, double floor) { return mutable_level(make_deviation_penalty(lam, floor)); }, arg("lam"), arg("floor"));
   m.def("elementwise_level", &elementwise, arg("count"), arg("map"), arg("exponent"), arg("scale"), arg("shift"), arg("floor"));
   m.def(

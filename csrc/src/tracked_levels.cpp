@@ -4,7 +4,6 @@
 #include <cmath>
 #include <stdexcept>
 
-
 namespace leeward {
 namespace {
 
@@ -15,7 +14,8 @@ std::int64_t kept_entries(const std::vector<std::shared_ptr<const Level>>& level
 }
 
 std::int64_t kept_product(const std::vector<std::shared_ptr<const Level>>& levels, const TrackedSettings& tracked) {
-  return tracked.rule == JacobianRule::product && !levels.empty() ? levels[0]->shape().inputs : 0;
+  const bool kept = tracked.rule == JacobianRule::product || tracked.rule == JacobianRule::average;
+  return kept && !levels.empty() ? levels[0]->shape().inputs : 0;
 }
 
 // out = fresh + (1 - beta) (before - stale)
@@ -33,7 +33,7 @@ TrackedLevels::TrackedLevels(std::vector<std::shared_ptr<const Level>> levels, N
       fresh_(static_cast<std::size_t>(chain_.widest())),
       stale_(fresh_.size()),
       jacobians_(static_cast<std::size_t>(chain_.entries())),
-      old_jacobians_(tracked_.rule == JacobianRule::plain ? 0 : jacobians_.size()),
+      old_jacobians_(pairs() ? jacobians_.size() : 0),
       product_(static_cast<std::size_t>(chain_.dim())) {
   if (keeps() && !chain_.jacobians()) throw std::invalid_argument("a level answers products only, and its Jacobian cannot be tracked");
   if (tracked_.norm != BallNorm::none && tracked_.radius.size() != chain_.depth()) throw std::invalid_argument("radius: one a level");
@@ -60,19 +60,18 @@ void TrackedLevels::advance(const Turn& turn, double* out, Resources& use) {
     for (std::size_t i = 0; i < chain_.depth(); ++i) project(i, entries + chain_.rows(i));
     chain_.pull_back(points_now(), entries, out, use);
   }
-  if (tracked_.rule == JacobianRule::product) std::copy(out, out + dim(), extra_now());
+  if (remembers()) std::copy(out, out + dim(), extra_now());
 }
 
 void TrackedLevels::difference(const Turn& turn, double* out, Resources& use) {
   for (std::size_t i = 0; i < chain_.depth(); ++i) chain_.draw(i, turn.step, 0, settings_.batch);
   chain_.guard(0, now(0), nullptr, 0.0);
-  const bool pairs = tracked_.rule != JacobianRule::plain;
   double b = 0.0;
   for (std::size_t i = 0; i < chain_.depth(); ++i) {
     const LevelShape& s = chain_.shape(i);
     const bool wanted = s.jacobians;
     double* const fresh = jacobians_.data() + chain_.rows(i);
-    double* const stale = pairs ? old_jacobians_.data() + chain_.rows(i) : nullptr;
+    double* const stale = pairs() ? old_jacobians_.data() + chain_.rows(i) : nullptr;
     const LevelPoint at[2] = {{now(i), fresh_.data(), wanted ? fresh : nullptr}, {before(i), stale_.data(), wanted ? stale : nullptr}};
     chain_.evaluate(i, at, 2, use);
     if (tracked_.period == 0 && (i == 0 || settings_.beta.size() > 1)) b = beta(i, turn.t);
@@ -84,9 +83,13 @@ void TrackedLevels::difference(const Turn& turn, double* out, Resources& use) {
     if (tracked_.norm != BallNorm::none) project(i, v);
   }
   chain_.pull_back(points_now(), keeps() ? entries_now() : jacobians_.data(), out, use);
-  if (tracked_.rule != JacobianRule::product) return;
-  chain_.pull_back(points_before_.data(), old_jacobians_.data(), product_.data(), use);
-  follow(out, b, extra_before(), product_.data(), dim(), extra_now());
+  if (!remembers()) return;
+  if (pairs()) {
+    chain_.pull_back(points_before_.data(), old_jacobians_.data(), product_.data(), use);
+    follow(out, b, extra_before(), product_.data(), dim(), extra_now());
+  } else {
+    for (std::int64_t j = 0; j < dim(); ++j) extra_now()[j] = (1.0 - b) * extra_before()[j] + b * out[j];
+  }
   std::copy(extra_now(), extra_now() + dim(), out);
 }
 

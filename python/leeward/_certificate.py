@@ -19,6 +19,7 @@ import numpy as np
 
 from leeward._sums import dot
 from leeward.oracles import LinearModel
+from leeward.problems import Composition
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -114,13 +115,29 @@ def certify(
     natural = q is None and slopes is None and problem.penalised == problem.dim
     if natural or not isinstance(oracle, LinearModel):
         gap = natural_gap(problem, w, evaluation.gradient, domain)
-        if gap is None and domain is None and problem.l2 > 0:
+        if gap is None and isinstance(problem, Composition):
+            gap = _solved_gap(problem, w, value, domain, threads)
+        elif gap is None and domain is None and problem.l2 > 0:
             gap = problem.repaired_gap(w, evaluation, threads)
     else:
         gap = _linear_gap(problem, oracle, w, evaluation, domain, q, slopes, threads)
     if gap is None or not math.isfinite(gap):
         return _NOTHING
     return Certificate(gap, value - gap)
+
+
+def _solved_gap(
+    problem: Composition, w: Vector, value: float, domain: Domain | None, threads: int | None
+) -> float | None:
+    """The gap where coordinates beyond the penalised ones can be solved for: F is then convex in the others, with their gradient."""
+    best = problem.solved(w, threads)
+    if best is None:
+        return None
+    e, k = problem.evaluate(best, threads=threads), problem.penalised
+    x = best[:k]
+    bound = _regulariser_gap(problem, x, e.gradient[:k] - problem.l2 * x, domain)
+    at = e.value + (0.0 if domain is None else domain.value(x))
+    return max(value - at, 0.0) + bound
 
 
 def _linear_gap(
@@ -177,7 +194,7 @@ def _fenchel_gap(model: LinearModel, w: Vector, q: Vector, s: Vector, losses: Ve
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def _regulariser_gap(problem: Robust, w: Vector, v: Vector, domain: Domain | None) -> float:
+def _regulariser_gap(problem: Robust | Composition, w: Vector, v: Vector, domain: Domain | None) -> float:
     """``r(w) + r^*(-v) + v.w`` over the penalised coordinates, r the l2 term, domain and prox term together."""
     if domain is None:
         if problem.l2 > 0:

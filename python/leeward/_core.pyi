@@ -490,7 +490,7 @@ def resolve_threads(requested: typing.SupportsInt | typing.SupportsIndex) -> int
     """
     Threads a call may use; a request of 0 is the default.
     """
-def returns_level(kind: str, returns: numpy.ndarray) -> Level:
+def returns_level(kind: str, returns: numpy.ndarray, smoothing: typing.SupportsFloat | typing.SupportsIndex = 1.0, unit: typing.SupportsFloat | typing.SupportsIndex = 1.0) -> Level:
     ...
 def simd_level() -> str:
     """

@@ -58,13 +58,13 @@ def minimize(
     problem : Robust, Composition or Oracle
         What to minimise; an oracle alone means ``Robust(oracle, Mean())``.
     w0 : (d,) array, optional
-        Starting point, zeros by default (``1/d`` for ``MeanDeviation``); moved into the domain.
+        Starting point, zeros by default (``1/d`` for portfolios such as ``MeanDeviation``); moved into the domain.
     algorithm : Algorithm, optional
         ``LBFGS()``, ``ProximalNewton()``, ``SGD(...)``, ``Nesterov(...)``, and for means of losses ``SVRG()``, ``SCSG(...)``,
         ``SARAH()``, ``STORM()``; for a composition ``SMVR(...)`` and the others of its kind. By default one is chosen;
         ``result.message`` says which and why.
     domain : Domain, optional
-        By default that of a composition which has one (the simplex for ``MeanDeviation``), else none.
+        By default that of a composition which has one (the simplex for portfolios such as ``MeanDeviation``), else none.
         ``Box``, ``Simplex``, ``L1Ball``, ``L2Ball`` (sets), ``L1``, ``ElasticNet`` (terms of the objective); they act on
         the penalised coordinates, so the intercept of a linear model stays free.
     max_passes : float, optional

@@ -187,6 +187,18 @@ class PMVR(SMVR):
     rule = "product"
 
 
+class PMVRAverage(SMVR):
+    """Values by differences, the direction by a moving average of products at the new estimates."""
+
+    rule = "plain"
+
+    def advance(self, w: Vector) -> Vector:
+        before = self.d
+        g, b = super().advance(w), self.beta(0)
+        self.d = (1 - b) * before + b * g
+        return self.d
+
+
 class NestedSPIDER(SMVR):
     """Differences without forgetting between restarts every ``period`` steps; steps no longer than ``reach``."""
 
@@ -318,3 +330,52 @@ def mean_deviation_levels(R: Vector, lam: float) -> list[Level]:
             floor=floor,
         ),
     ]
+
+
+def shortfall(u: Vector, h: float) -> tuple[Vector, Vector]:
+    """g(u) and g'(u): ``max(u, 0)^2`` for h = 0, else ``max(u, 0)`` made smooth on [-h, h]."""
+    if h == 0.0:
+        above = np.maximum(u, 0.0)
+        return above**2, 2.0 * above
+    return np.where(np.abs(u) < h, (u + h) ** 2 / (4 * h), np.maximum(u, 0.0)), np.clip((u + h) / (2 * h), 0.0, 1.0)
+
+
+def semideviation_levels(R: Vector, lam: float, h: float) -> list[Level]:
+    """Mean and upper semideviation of order 2 (h = 0) or 1; the first and last level are those of the mean deviation."""
+    d = R.shape[1]
+    first, _, last = mean_deviation_levels(R, lam)
+
+    def value(u: Vector, index: Index) -> Vector:
+        return np.array([shortfall(u[0] - R[index] @ u[1:], h)[0].mean(), u[0]])
+
+    def jacobian(u: Vector, index: Index) -> Vector:
+        slope = shortfall(u[0] - R[index] @ u[1:], h)[1]
+        return np.vstack([np.r_[slope.mean(), -(slope[:, None] * R[index]).mean(axis=0)], np.r_[1.0, np.zeros(d)]])
+
+    if h > 0.0:
+        last = Level(lambda u, index: np.array([lam * u[0] - u[1]]), lambda u, index: np.array([[lam, -1.0]]))
+    return [first, Level(value, jacobian, len(R)), last]
+
+
+def mean_cvar_levels(R: Vector, lam: float, alpha: float, h: float) -> list[Level]:
+    """Of (x, v), with eta = unit v and unit the root mean square of the returns."""
+    d, unit = R.shape[1], float(np.sqrt(np.mean(R**2)))
+
+    def excess(w: Vector, index: Index) -> tuple[Vector, Vector]:
+        return shortfall(-R[index] @ w[:-1] - unit * w[-1], h)
+
+    def value(w: Vector, index: Index) -> Vector:
+        return np.array([excess(w, index)[0].mean(), (R[index] @ w[:-1]).mean(), w[-1]])
+
+    def jacobian(w: Vector, index: Index) -> Vector:
+        r, slope = R[index], excess(w, index)[1]
+        return np.vstack(
+            [
+                np.r_[-(slope[:, None] * r).mean(axis=0), -unit * slope.mean()],
+                np.r_[r.mean(axis=0), 0.0],
+                np.r_[np.zeros(d), 1.0],
+            ]
+        )
+
+    outer = np.array([[lam / alpha, -1.0, lam * unit]])
+    return [Level(value, jacobian, len(R)), Level(lambda u, index: outer @ u, lambda u, index: outer)]

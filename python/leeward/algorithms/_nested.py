@@ -34,6 +34,7 @@ class NestedDirection(Estimator):
     make: Callable[[Any, int], Any]
     batch: int
     evaluations: float  # of one sample a level and step, values or Jacobians, whichever are more
+    descends: bool = False  # on all samples: whether the direction is the gradient and the move is along it
     made: list[Any] = field(default_factory=list, compare=False)
 
     def start(self, problem: Any, seed: int) -> Any:
@@ -49,6 +50,11 @@ class NestedDirection(Estimator):
 
     def prober(self, problem: Any, seed: int) -> Any:
         return problem.minibatch(max(self.batch, 32), True, seed)
+
+    def exact(self, problem: Any) -> bool:
+        """Whether the run is gradient descent: a right step then never makes the objective rise."""
+        whole = all(level.population == level.size <= self.batch for level in problem.levels)
+        return self.descends and whole
 
     def counts(self) -> dict[str, int]:
         """Work so far, kind by kind."""
@@ -89,8 +95,9 @@ class Nested(Algorithm):
         return 1e-3 if max_passes is None else 0.0
 
     def run(self, context: RunContext) -> None:
-        estimator = NestedDirection(self._make(context), self._batch(), self.evaluations)
         update = self._update(context)
+        descends = self._exact() and isinstance(update, Plain) and self._output() == "last"
+        estimator = NestedDirection(self._make(context), self._batch(), self.evaluations, descends)
         try:
             descend(context, Settings(update, estimator, self.step, False, False, self._output()))
         finally:
@@ -100,6 +107,10 @@ class Nested(Algorithm):
 
     def _make(self, context: RunContext) -> Callable[[Any, int], Any]:
         raise NotImplementedError
+
+    def _exact(self) -> bool:
+        """Whether the direction is the gradient on all samples."""
+        return False
 
     def _batch(self) -> int:
         return int(getattr(self, "batch"))  # noqa: B009 (a field of every algorithm)

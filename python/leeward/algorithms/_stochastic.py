@@ -31,6 +31,7 @@ __all__ = ["Settings", "check_step", "descend"]
 _AVERAGING = {False: 0, "uniform": 1, "polynomial": 2, True: 2}
 _OUTPUT = {"last": 0, "random": 1, "average": 2}
 _UNLIMITED = 2**62
+_ROUNDING = 1e-12  # of the objective: what gradient descent may rise by
 _RANGE = 30.0  # between the first step and one of Barzilai and Borwein, either way
 # A default step is cut this often, to a quarter each time, before the run is given up.
 _CUTS = 25
@@ -85,6 +86,7 @@ class _Run:
         self.staged = settings.estimator.staged
         quiet = self.staged and not settings.estimator.noisy
         self.finite_sum = quiet and isinstance(self.problem.risk, Mean | None)  # None: a composition
+        self.exact = settings.estimator.exact(self.problem)
         saved = context.checkpoint.load()
         if saved is None:
             self._record(context.w0, context.initial, 0)
@@ -296,6 +298,8 @@ class _Run:
     def _ceiling(self) -> float:
         """An objective above this calls for a smaller step."""
         start = self.context.start
+        if self.exact:
+            return self.lowest + _ROUNDING * max(abs(start), abs(self.lowest))
         if self.finite_sum:
             return self.lowest + 0.2 * max(start - self.lowest, 0.1 * abs(start))
         return start + 0.1 * abs(start)

@@ -42,6 +42,10 @@ class Estimator:
         """Whether directions of a mean of losses, too, stay noisy to the end, so that steps have to fall."""
         return False
 
+    def exact(self, problem: Any) -> bool:
+        """Whether the run is gradient descent, under a right step of which the objective never rises."""
+        return False
+
     @property
     def remembers(self) -> bool:
         """Whether a direction depends on those asked for before, so that the step is chosen with ``prober`` instead."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["PMVR", "SMVR", "Stages"]
 
 _NORMS = {"spectral": 1, "fro": 2}
+_DIRECTIONS = {"differences": 2, "average": 3}
 
 
 @dataclass(frozen=True)
@@ -216,6 +217,9 @@ class SMVR(_Reduced):
         if isinstance(self.radius, Sequence | np.ndarray) and len(self.radius) != problem.depth:
             raise ValueError(f"radius must hold one number for each of {problem.depth} levels, got {len(self.radius)}")
 
+    def _exact(self) -> bool:
+        return self.radius is None
+
     def _make(self, context: RunContext) -> Callable[[Any, int], Any]:
         stages = Stages() if self.stages == "doubling" else self.stages
         lengths = (float(stages.first), float(stages.second)) if isinstance(stages, Stages) else (0.0, 0.0)
@@ -241,15 +245,19 @@ class PMVR(_Reduced):
 
         v <- g + (1 - beta_t) (v_old - g^old),      w <- update(w, v, step_t)
 
+    and with ``direction="average"`` the moving average ``v <- (1 - beta_t) v_old + beta_t g``.
+
     Parameters
     ----------
     batch, beta, c, step, decay, period, first_batch, update, output
         As for :class:`SMVR`.
+    direction : "differences" or "average", default "differences"
+        How v is followed. The average needs products at the new estimates only; it lags behind where w moves fast.
 
     Notes
     -----
-    A step evaluates two values and two Jacobians or products of each sample of each level. That the recursion is kept on the product is an
-    extension: the analysis of SMVR tracks each Jacobian.
+    A step evaluates two values and two Jacobians or products (one with ``direction="average"``) of each sample of each level. That the
+    recursion is kept on the product is an extension: the analysis of SMVR tracks each Jacobian.
 
     References
     ----------
@@ -278,12 +286,19 @@ class PMVR(_Reduced):
     first_batch: int | None = None
     update: Update | None = None
     output: str = "last"
+    direction: str = "differences"
 
     def __post_init__(self) -> None:
         self._check_reduced()
+        if not isinstance(self.direction, str) or self.direction not in _DIRECTIONS:
+            raise ValueError(f"direction must be 'differences' or 'average', got {self.direction!r}")
+
+    def _exact(self) -> bool:
+        return self.direction == "differences"
 
     def _make(self, context: RunContext) -> Callable[[Any, int], Any]:
         def make(problem: Any, seed: int) -> Any:
-            return problem.tracked(seed, self._laws(problem), (0.0, 0.0), _GUARD, (2, 0, [], 0, 0.0))
+            rule = _DIRECTIONS[self.direction]
+            return problem.tracked(seed, self._laws(problem), (0.0, 0.0), _GUARD, (rule, 0, [], 0, 0.0))
 
         return make

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -39,12 +40,15 @@ class CompositionEvaluation:
         ``u_1 = f_1(w), ..., u_K``.
     guarded : int
         Numbers that were put at the floor of a level that needs them positive.
+    eta : float
+        The quantile that stands in w, in units of the losses, for problems that have one (:class:`MeanCVaR`), else NaN.
     """
 
     value: float
     gradient: Vector
     levels: tuple[Vector, ...]
     guarded: int = 0
+    eta: float = math.nan
 
     @property
     def losses(self) -> Vector:
@@ -55,11 +59,6 @@ class CompositionEvaluation:
     def weights(self) -> Vector:
         """Empty: a composition has no worst-case weights."""
         return np.zeros(0)
-
-    @property
-    def eta(self) -> float:
-        """NaN: a composition has no dual variable."""
-        return float("nan")
 
 
 class Composition:
@@ -145,7 +144,7 @@ class Composition:
 
     @property
     def penalised(self) -> int:
-        """Coordinates under the l2 term and the domain: all d."""
+        """Leading coordinates under the l2 term and the domain: all d, unless a problem says otherwise."""
         return self.dim
 
     @property
@@ -184,8 +183,9 @@ class Composition:
         value = float(numbers[-1])
         if self.l2:
             with np.errstate(over="ignore"):
-                gradient += self.l2 * point
-                value += 0.5 * self.l2 * dot(point, point)
+                coef = point[: self.penalised]
+                gradient[: self.penalised] += self.l2 * coef
+                value += 0.5 * self.l2 * dot(coef, coef)
         return CompositionEvaluation(value, gradient, levels, int(guarded))
 
     def evaluate_if_finite(self, w: Vector, *, threads: int | None = None) -> CompositionEvaluation | None:
@@ -209,6 +209,13 @@ class Composition:
             j = int(np.argmin(np.isfinite(array)))
             raise ValueError(f"w must be finite, got {array[j]} at position {j}")
         return array
+
+    def solved(self, w: Vector, threads: int | None = None) -> Vector | None:
+        """w with its coordinates beyond ``penalised`` at their best, exactly; None where nobody can say.
+
+        For convex F certificates are then those of the leading coordinates, at that point.
+        """
+        return None
 
     def smoothed(self, strength: float) -> Composition:
         """ValueError: compositions are taken as they are."""

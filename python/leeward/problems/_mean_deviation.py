@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from leeward import _arrays, _core
+from leeward import _core
 from leeward.domains import Simplex
-from leeward.oracles import Level
 from leeward.problems._composition import Composition
+from leeward.problems._returns import NativeLevel, checked_returns, checked_weight
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -17,16 +17,6 @@ if TYPE_CHECKING:
 __all__ = ["MeanDeviation"]
 
 _FLOOR = 1e-16  # least variance, over the mean square of the returns
-
-
-class _NativeLevel(Level):
-    """A level of the core; ``arrays`` are what it reads."""
-
-    def __init__(self, core: Any, name: str, keep: tuple[int, int] = (0, 0)) -> None:
-        self._core, self._name, self._keep = core, name, keep
-
-    def __repr__(self) -> str:
-        return f"<{self._name}>"
 
 
 class MeanDeviation(Composition):
@@ -68,20 +58,13 @@ class MeanDeviation(Composition):
     """
 
     def __init__(self, returns: ArrayLike, lam: float = 0.2, *, l2: float = 0.0) -> None:
-        table = _arrays.matrix(returns, "returns")
-        if isinstance(table, _arrays.Csr):
-            raise TypeError("returns must be dense, got a sparse matrix")
-        weight = _arrays.number(lam, "lam")
-        if not (np.isfinite(weight) and weight >= 0):
-            raise ValueError(f"lam must be finite and at least 0, got {lam}")
-        square = float(np.einsum("ij,ij->", table, table, dtype=np.float64)) / table.size
-        if not np.isfinite(square):
-            raise ValueError("returns must hold finite numbers that can be squared")
+        table, square = checked_returns(returns)
+        weight = checked_weight(lam)
         d = table.shape[1]
         levels = [
-            _NativeLevel(_core.returns_level("mean", table), "mean of returns", (0, d)),
-            _NativeLevel(_core.returns_level("deviation", table), "mean square deviation", (0, 1)),
-            _NativeLevel(_core.deviation_penalty(weight, max(_FLOOR * square, 1e-300)), "deviation penalty"),
+            NativeLevel(_core.returns_level("mean", table), "mean of returns", (0, d)),
+            NativeLevel(_core.returns_level("deviation", table), "mean square deviation", (0, 1)),
+            NativeLevel(_core.deviation_penalty(weight, max(_FLOOR * square, 1e-300)), "deviation penalty"),
         ]
         super().__init__(levels, l2=l2, convex=True, domain=Simplex())
         self._returns, self.lam = table, weight

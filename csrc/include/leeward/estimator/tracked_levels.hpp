@@ -8,6 +8,7 @@
 //   plain     V_i <- J_i(u_{i-1}; xi)                                                        SCSC (Chen, Sun and Yin 2021)
 //   product   v <- g + (1 - beta) (v^old - g^old), g and g^old the products of the sampled Jacobians at the new and the old u:
 //             for levels that answer products only, with a memory of O(d)
+//   average   v <- (1 - beta) v^old + beta g: the same memory, and products at the new u only
 #pragma once
 
 #include "leeward/core/spectral.hpp"
@@ -15,7 +16,7 @@
 
 namespace leeward {
 
-enum class JacobianRule : int { tracked = 0, plain = 1, product = 2 };
+enum class JacobianRule : int { tracked = 0, plain = 1, product = 2, average = 3 };
 enum class BallNorm : int { none = 0, spectral = 1, frobenius = 2 };
 
 struct TrackedSettings {
@@ -36,6 +37,8 @@ class TrackedLevels final : public NestedEstimator {
 
  private:
   bool keeps() const { return tracked_.rule == JacobianRule::tracked; }
+  bool remembers() const { return tracked_.rule == JacobianRule::product || tracked_.rule == JacobianRule::average; }
+  bool pairs() const { return tracked_.rule == JacobianRule::tracked || tracked_.rule == JacobianRule::product; }
   void project(std::size_t i, double* jacobian);
   void difference(const Turn& turn, double* out, Resources& use);
 
