@@ -56,9 +56,9 @@ struct RowSolver {
   RiskSolution* out;
   Call call;
 
-  void row(std::int64_t i, Resources& use) const {
-    out[i] = risk.solve(LossVector<T>{losses + i * call.size, base, call.size}, weights == nullptr ? nullptr : weights + i * call.size,
-                        use);
+  void rows(std::int64_t begin, std::int64_t end, Resources& use) const {
+    risk.solve_rows(LossRows<T>{losses + begin * call.size, base, end - begin, call.size},
+                    weights == nullptr ? nullptr : weights + begin * call.size, out + begin, use);
   }
 
   void run() const {
@@ -81,7 +81,7 @@ struct RowSolver {
   void one_by_one(Workspace& workspace, bool small) const {
     PyMonitor monitor;
     Resources use{workspace, call.size >= kSerial ? call.threads : 1, small ? nullptr : &monitor};
-    for (std::int64_t i = 0; i < call.rows; ++i) row(i, use);
+    rows(0, call.rows, use);
   }
 
   void together() const {
@@ -92,8 +92,7 @@ struct RowSolver {
     parallel_blocks(blocks, call.rows * call.size < kSerial ? 1 : call.threads, [&](std::int64_t b) {
       if (!small) monitor.poll();
       Resources use{thread_workspace(), 1, nullptr};
-      const std::int64_t begin = b * per_block, end = std::min(call.rows, begin + per_block);
-      for (std::int64_t i = begin; i < end; ++i) row(i, use);
+      rows(b * per_block, std::min(call.rows, (b + 1) * per_block), use);
     });
   }
 

@@ -32,8 +32,8 @@ class KLCVaRRisk final : public FramedRisk<KLCVaRRisk> {
   KLCVaRRisk(double alpha, double penalty) : divergence_{1.0 / alpha, -std::log(alpha)}, penalty_(penalty) {}
   double idle_multiplier() const { return penalty_; }
   template <class T>
-  bool run_short(LossVector<T> l, T* weights, RiskSolution* out) const {
-    return short_kl_cvar(l, divergence_, penalty_, weights, out);
+  void run_short(const ShortRows<T>& rows, ShortAnswers* out) const {
+    short_kl_cvar(rows, divergence_, penalty_, out);
   }
   template <class T>
   RiskSolution run(const Frame<T>& f, T* weights, Resources& use) const {
@@ -53,8 +53,8 @@ class SmoothedCVaRRisk final : public FramedRisk<SmoothedCVaRRisk> {
       : divergence_(hd::SmoothedCVaRDivergence::make(alpha, [](double x) { return std::log(x); })), penalty_(penalty) {}
   double idle_multiplier() const { return penalty_; }
   template <class T>
-  bool run_short(LossVector<T> l, T* weights, RiskSolution* out) const {
-    return short_smoothed_cvar(l, divergence_, penalty_, weights, out);
+  void run_short(const ShortRows<T>& rows, ShortAnswers* out) const {
+    short_smoothed_cvar(rows, divergence_, penalty_, out);
   }
   template <class T>
   RiskSolution run(const Frame<T>& f, T* weights, Resources& use) const {

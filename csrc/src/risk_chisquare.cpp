@@ -171,8 +171,8 @@ class ChiSquareRisk final : public FramedRisk<ChiSquareRisk> {
   double idle_multiplier() const { return radius_ < 0 ? penalty_ : 0; }
 
   template <class T>
-  bool run_short(LossVector<T> l, T* weights, RiskSolution* out) const {
-    return short_chi_square(l, penalty_, radius_, weights, out);
+  void run_short(const ShortRows<T>& rows, ShortAnswers* out) const {
+    short_chi_square(rows, penalty_, radius_, out);
   }
   template <class T>
   RiskSolution run(const Frame<T>& f, T* weights, Resources& use) const {

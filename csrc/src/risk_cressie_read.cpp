@@ -80,6 +80,10 @@ class CressieReadRisk final : public FramedRisk<CressieReadRisk> {
   double idle_multiplier() const { return radius_ < 0 ? penalty_ : 0; }
 
   template <class T>
+  void run_short(const ShortRows<T>& rows, ShortAnswers* out) const {
+    if (radius_ < 0) short_cressie_read(rows, divergence_.order, penalty_, out);
+  }
+  template <class T>
   RiskSolution run(const Frame<T>& f, T* weights, Resources& use) const {
     double m[3];
     sum_over(f, Moments{}, use, m);

@@ -81,6 +81,10 @@ class TiltedRisk final : public FramedRisk<TiltedRisk> {
   explicit TiltedRisk(double t) : penalty_(1.0 / std::abs(t)), negative_(t < 0) {}
   double idle_multiplier() const { return penalty_; }
   template <class T>
+  void run_short(const ShortRows<T>& rows, ShortAnswers* out) const {
+    if (!negative_) short_kl(rows, penalty_, out);
+  }
+  template <class T>
   RiskSolution run(const Frame<T>& f, T* weights, Resources& use) const {
     return solve_kl_penalty(f, penalty_, weights, use);
   }
@@ -98,6 +102,10 @@ class KLRisk final : public FramedRisk<KLRisk> {
   KLRisk(double penalty, double radius) : penalty_(penalty), radius_(radius) {}
   double idle_multiplier() const { return radius_ < 0 ? penalty_ : 0; }
 
+  template <class T>
+  void run_short(const ShortRows<T>& rows, ShortAnswers* out) const {
+    if (radius_ < 0) short_kl(rows, penalty_, out);
+  }
   template <class T>
   RiskSolution run(const Frame<T>& f, T* weights, Resources& use) const {
     if (radius_ < 0) return solve_kl_penalty(f, penalty_, weights, use);

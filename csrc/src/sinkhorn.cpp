@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::int64_t kPartPoints = std::int64_t{1} << 18;  // points of a part
 constexpr std::int64_t kRowsTogether = 16384;                // losses in a block of rows
+constexpr std::int64_t kRowsAtOnce = 64;                     // rows handed to the risk together
 constexpr std::int64_t kSerial = 65536;                      // below this many losses rows are solved one after the other
 
 // out[0..dim) += more
@@ -74,23 +75,29 @@ void SinkhornOracle::solve(const double* shifted, std::int64_t count, double* q,
                            Resources& use) const {
   constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
   const std::int64_t m = points_->draws();
+  const auto refuse = [&](std::int64_t k) {  // infinite or NaN
+    double total = 0.0;
+    for (std::int64_t j = 0; j < m; ++j) total += shifted[k * m + j];
+    values[k] = total > 0.0 && !std::isfinite(total) ? total : kNaN;
+    std::fill(q + k * m, q + (k + 1) * m, 0.0);
+    if (eta != nullptr) eta[k] = kNaN;
+    if (effective != nullptr) effective[k] = kNaN;
+  };
   const auto rows = [&](std::int64_t begin, std::int64_t end, Resources& own) {
-    for (std::int64_t k = begin; k < end; ++k) {
-      const double* const l = shifted + k * m;
-      if (!all_finite(l, m)) {
-        double total = 0.0;  // infinite or NaN
-        for (std::int64_t j = 0; j < m; ++j) total += l[j];
-        values[k] = total > 0.0 ? total : kNaN;
-        if (std::isfinite(values[k])) values[k] = kNaN;
-        std::fill(q + k * m, q + (k + 1) * m, 0.0);
-        if (eta != nullptr) eta[k] = kNaN;
-        if (effective != nullptr) effective[k] = kNaN;
+    RiskSolution s[kRowsAtOnce];
+    while (begin < end) {
+      std::int64_t ready = 0;  // rows from `begin` on that are finite
+      while (ready < kRowsAtOnce && begin + ready < end && all_finite(shifted + (begin + ready) * m, m)) ++ready;
+      if (ready == 0) {
+        refuse(begin++);
         continue;
       }
-      const RiskSolution s = inner_->solve(LossVector<double>{l, nullptr, m}, q + k * m, own);
-      values[k] = s.value + settings_.constant;
-      if (eta != nullptr) eta[k] = s.eta;
-      if (effective != nullptr) effective[k] = s.effective_sample_size;
+      inner_->solve_rows(LossRows<double>{shifted + begin * m, nullptr, ready, m}, q + begin * m, s, own);
+      for (std::int64_t r = 0; r < ready; ++r, ++begin) {
+        values[begin] = s[r].value + settings_.constant;
+        if (eta != nullptr) eta[begin] = s[r].eta;
+        if (effective != nullptr) effective[begin] = s[r].effective_sample_size;
+      }
     }
   };
   if (count * m < kSerial || count == 1) return rows(0, count, use);

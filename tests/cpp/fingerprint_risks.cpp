@@ -26,6 +26,8 @@ std::vector<std::pair<std::string, RiskPointer>> risks() {
           {"kl-cvar", make_kl_cvar(0.1, 0.2)},
           {"smoothed cvar", make_smoothed_cvar(0.1, 0.2)},
           {"cressie-read 3 penalty", make_cressie_read(3.0, 0.5, kNone)},
+          {"cressie-read 1.5 penalty", make_cressie_read(1.5, 0.5, kNone)},
+          {"cressie-read 4 penalty", make_cressie_read(4.0, 0.5, kNone)},
           {"cressie-read 1.5 radius", make_cressie_read(1.5, kNone, 0.5)},
           {"extremile 5", make_extremile(5.0, -1.0)},
           {"exponential 3", make_exponential_spectrum(3.0, -1.0)},
@@ -52,6 +54,32 @@ void solve_all(std::int64_t n, bool weighted) {
     }
 }
 
+// Rows of the squares, in one call.
+template <class T>
+void solve_rows(std::int64_t rows, std::int64_t n) {
+  const auto size = static_cast<std::size_t>(rows * n);
+  std::vector<double> drawn(size);
+  fill_normal(Stream(5, Purpose::user, 3), 0, rows * n, drawn.data());
+  std::vector<T> losses(size), weights(size);
+  for (std::size_t i = 0; i < size; ++i) losses[i] = static_cast<T>(drawn[i] * drawn[i]);
+  std::vector<RiskSolution> out(static_cast<std::size_t>(rows));
+  Workspace workspace;
+  Resources use{workspace, 1};
+  for (const auto& [name, risk] : risks()) {
+    risk->solve_rows(LossRows<T>{losses.data(), nullptr, rows, n}, weights.data(), out.data(), use);
+    double sums[3] = {};
+    for (const RiskSolution& s : out) {
+      sums[0] += s.value;
+      sums[1] += s.eta;
+      sums[2] += s.gap;
+    }
+    fingerprint::print(name.c_str(), sums, 3);
+    fingerprint::print("  weights", weights.data(), rows * n);
+  }
+}
+
+const fingerprint::Section side_by_side("risks, 203 rows of 7 losses", [] { solve_rows<double>(203, 7); });
+const fingerprint::Section longer_rows("risks, 21 rows of 100 losses in float32", [] { solve_rows<float>(21, 100); });
 const fingerprint::Section small("risks, 100 losses", [] { solve_all<double>(100, false); });
 const fingerprint::Section large("risks, 100003 losses", [] { solve_all<double>(100003, false); });
 const fingerprint::Section single("risks, 100003 losses in float32, weighted", [] { solve_all<float>(100003, true); });

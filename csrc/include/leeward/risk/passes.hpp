@@ -215,28 +215,62 @@ struct DensityMass {
 
 // A risk written as one template for both element types: Derived has
 //   template <class T> RiskSolution run(const Frame<T>&, T* weights, Resources&) const;  double idle_multiplier() const;
-// and may have a kernel for short vectors (risk/short.hpp):
-//   template <class T> bool run_short(LossVector<T>, T* weights, RiskSolution* out) const;
+// and may have kernels for short rows (risk/short.hpp):
+//   template <class T> void run_short(const ShortRows<T>&, ShortAnswers* out) const;
 template <class Derived>
 class FramedRisk : public Risk {
  public:
   RiskSolution solve(LossVector<float> l, float* weights, Resources& use) const override { return start(l, weights, use); }
   RiskSolution solve(LossVector<double> l, double* weights, Resources& use) const override { return start(l, weights, use); }
+  void solve_rows(LossRows<float> l, float* weights, RiskSolution* out, Resources& use) const override { start_rows(l, weights, out, use); }
+  void solve_rows(LossRows<double> l, double* weights, RiskSolution* out, Resources& use) const override {
+    start_rows(l, weights, out, use);
+  }
 
  protected:
   virtual bool mirrored() const { return false; }
 
  private:
+  const Derived& self() const { return static_cast<const Derived&>(*this); }
+
+  template <class T>
+  static constexpr bool kHasShort = requires(const Derived& d, ShortRows<T> rows, ShortAnswers* out) { d.run_short(rows, out); };
+
   template <class T>
   RiskSolution start(LossVector<T> l, T* weights, Resources& use) const {
-    const Derived& self = static_cast<const Derived&>(*this);
-    if constexpr (requires(RiskSolution* out) { self.run_short(l, weights, out); }) {
-      RiskSolution out;
-      if (l.base == nullptr && l.size > 0 && l.size <= kShort && self.run_short(l, weights, &out)) return out;
+    if constexpr (kHasShort<T>) {
+      ShortAnswers out;
+      if (l.base == nullptr && l.size > 0 && l.size <= kShort) self().run_short(ShortRows<T>{l.losses, 1, l.size, weights}, &out);
+      if (out.done[0]) return out.row[0];
     }
+    return general(l, weights, use);
+  }
+
+  template <class T>
+  RiskSolution general(LossVector<T> l, T* weights, Resources& use) const {
     const Frame<T> f = make_frame(l, mirrored(), use);
-    if (f.constant()) return finish_constant(f, self.idle_multiplier(), weights, use);
-    return self.run(f, weights, use);
+    if (f.constant()) return finish_constant(f, self().idle_multiplier(), weights, use);
+    return self().run(f, weights, use);
+  }
+
+  template <class T>
+  void start_rows(LossRows<T> l, T* weights, RiskSolution* out, Resources& use) const {
+    if constexpr (kHasShort<T>) {
+      if (l.base == nullptr && l.size > 0 && l.size <= kShort) return side_by_side(l, weights, out, use);
+    }
+    for (std::int64_t i = 0; i < l.rows; ++i) out[i] = start(l.row(i), weights == nullptr ? nullptr : weights + i * l.size, use);
+  }
+
+  template <class T>
+  void side_by_side(LossRows<T> l, T* weights, RiskSolution* out, Resources& use) const {
+    for (std::int64_t first = 0; first < l.rows; first += kSide) {
+      const std::int64_t count = l.rows - first < kSide ? l.rows - first : kSide;
+      T* const to = weights == nullptr ? nullptr : weights + first * l.size;
+      ShortAnswers answers;
+      self().run_short(ShortRows<T>{l.losses + first * l.size, count, l.size, to}, &answers);
+      for (std::int64_t r = 0; r < count; ++r)
+        out[first + r] = answers.done[r] ? answers.row[r] : general(l.row(first + r), to == nullptr ? to : to + r * l.size, use);
+    }
   }
 };
 

@@ -17,6 +17,15 @@ struct LossVector {
   std::int64_t size = 0;
 };
 
+// Loss vectors under the same base weights, row by row.
+template <class T>
+struct LossRows {
+  const T* losses = nullptr;
+  const double* base = nullptr;
+  std::int64_t rows = 0, size = 0;
+  LossVector<T> row(std::int64_t i) const { return {losses + i * size, base, size}; }
+};
+
 // For risks with a divergence f, the weights are q_i = p_i (f*)'((l_i - eta) / multiplier).
 struct RiskSolution {
   double value = 0;       // R(l), from the dual formula
@@ -45,6 +54,16 @@ class Risk {
   // weights may be null when only the value is wanted; otherwise weights[0..size) receive q, sum 1.
   virtual RiskSolution solve(LossVector<float> l, float* weights, Resources& use) const = 0;
   virtual RiskSolution solve(LossVector<double> l, double* weights, Resources& use) const = 0;
+
+  // out[i] and weights[i size ...) as solve gives them for row i, to the last bit.
+  virtual void solve_rows(LossRows<float> l, float* weights, RiskSolution* out, Resources& use) const { one_by_one(l, weights, out, use); }
+  virtual void solve_rows(LossRows<double> l, double* weights, RiskSolution* out, Resources& use) const { one_by_one(l, weights, out, use); }
+
+ private:
+  template <class T>
+  void one_by_one(const LossRows<T>& l, T* weights, RiskSolution* out, Resources& use) const {
+    for (std::int64_t i = 0; i < l.rows; ++i) out[i] = solve(l.row(i), weights == nullptr ? nullptr : weights + i * l.size, use);
+  }
 };
 
 }  // namespace leeward
