@@ -15,11 +15,13 @@ namespace {
 // The ranges of penalties and of a times them, in units of the range of the losses, and of exponents, in which y and its powers keep
 // their digits.
 constexpr double kLeastPenalty = 1.0 / 512, kMostPenalty = 8, kMostExponent = 16;
+constexpr double kSettled = 1e-14;  // on mean r - 1
+constexpr double kNear = 1e-8;      // from which one step of Newton reaches rounding, where slopes are bounded
 constexpr int kSteps = 32;
 
-// y^a and y^(a - 1) for y > 0, and S^(1 - 1/a).
+// y^a and y^(a - 1) for y > 0, and S^(1 - 1/a); the largest penalty, and the miss after which a step is the last.
 struct Square {
-  static constexpr double a = 2.0;
+  static constexpr double a = 2.0, most = kMostPenalty / 2.0, near = kNear;
   LEEWARD_INLINE void operator()(double y, double* r, double* slope) const {
     *r = y * y;
     *slope = y;
@@ -28,7 +30,7 @@ struct Square {
 };
 
 struct Root {
-  static constexpr double a = 0.5;
+  static constexpr double a = 0.5, most = kMostPenalty, near = kSettled;
   LEEWARD_INLINE void operator()(double y, double* r, double* slope) const {
     *r = std::sqrt(y);
     *slope = *r / y;
@@ -42,12 +44,12 @@ LEEWARD_INLINE double logarithm(double y) {  // of a positive, normal y
 }
 
 struct Power {
-  double a;
+  double a, most, near, rest;  // rest = 1 - 1/a
   LEEWARD_INLINE void operator()(double y, double* r, double* slope) const {
     *r = hd::exp_pair(a * logarithm(y)).exp;
     *slope = *r / y;
   }
-  LEEWARD_INLINE double outer(double s) const { return hd::exp_pair((1.0 - 1.0 / a) * logarithm(s)).exp; }
+  LEEWARD_INLINE double outer(double s) const { return hd::exp_pair(rest * logarithm(s)).exp; }
 };
 
 template <int R>
@@ -68,9 +70,6 @@ LEEWARD_INLINE double base_at(const Thresholds<R>& t, double x, int k, bool* abo
 template <int R, class Law>
 LEEWARD_INLINE void find_thresholds(const ShortFrame<R>& f, const ShortSums<R, 2>& moments, const double* lam, const Law& law,
                                     Thresholds<R>* t) {
-  constexpr double kNear = 1e-8;     // the miss from which one step of Newton reaches rounding, where slopes are bounded
-  constexpr double kSettled = 1e-14;
-  const double near = law.a < 1.0 ? kSettled : kNear;
   alignas(64) double left[R], right[R], before[R], live[R];
   LEEWARD_LANES
   for (int r = 0; r < R; ++r) {
@@ -116,7 +115,7 @@ LEEWARD_INLINE void find_thresholds(const ShortFrame<R>& f, const ShortSums<R, 2
       const bool going = (live[r] > 0.0) & (size > kSettled);
       t->hi[r] = going ? (inside ? hi : 0.5 * (left[r] + right[r])) : t->hi[r];
       t->lo[r] = going ? (inside ? lo : 0.0) : t->lo[r];
-      const bool found = (live[r] > 0.0) & ((size <= kSettled) | (inside & (size <= near)));
+      const bool found = (live[r] > 0.0) & ((size <= kSettled) | (inside & (size <= law.near)));
       t->iterations[r] = found ? static_cast<double>(step) : t->iterations[r];
       live[r] = found ? 0.0 : live[r];
     }
@@ -130,7 +129,7 @@ LEEWARD_CLONES void solve_power(const ShortRows<T>& in, Law law, double order, d
   ShortSums<R, 2> moments;
   if (!frame_short<R>(in, &f, &moments)) return;
   alignas(64) double lam[R], ratios[R * kShort];
-  penalties_of<R>(&f, penalty, kLeastPenalty, law.a > 1.0 ? kMostPenalty / law.a : kMostPenalty, lam);
+  penalties_of<R>(&f, penalty, kLeastPenalty, law.most, lam);
   if (!any<R>(f.fit)) return;
   Thresholds<R> t;
   find_thresholds<R>(f, moments, lam, law, &t);
@@ -189,8 +188,10 @@ void short_cressie_read(const ShortRows<T>& in, double order, double penalty, Sh
     choose_rows(in, Square{}, order, penalty, out);
   else if (order == 3.0)
     choose_rows(in, Root{}, order, penalty, out);
+  else if (a > 1.0)
+    choose_rows(in, Power{a, kMostPenalty / a, kNear, 1.0 - 1.0 / a}, order, penalty, out);
   else
-    choose_rows(in, Power{a}, order, penalty, out);
+    choose_rows(in, Power{a, kMostPenalty, kSettled, 1.0 - 1.0 / a}, order, penalty, out);
 }
 
 template void short_cressie_read(const ShortRows<float>&, double, double, ShortAnswers*);
