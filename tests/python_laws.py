@@ -12,11 +12,15 @@ PACKAGE = "python/leeward/"
 CORE_USERS = {"risks", "oracles", "problems", "minimize"}
 CORE_EXCEPTIONS = {"__init__", "_precondition", "_sums"}
 # Faces: they use public names only and never each other.
-FACES = {"sklearn", "torch", "cli", "testing"}
+FACES = {"sklearn", "torch", "dask", "cli", "testing"}
+# A face that stands on another one: its estimators are those of the other on data of another kind.
+STANDS_ON = {"dask": "sklearn"}
 # Optional packages and the modules that may import them; the core of the package runs on NumPy and SciPy alone.
 OPTIONAL = {
     "torch": {"torch"},
-    "sklearn": {"sklearn", "cli"},
+    "sklearn": {"sklearn", "dask", "cli"},
+    "dask": {"dask"},
+    "distributed": {"dask"},
     "joblib": {"sklearn", "cli"},
     "pandas": {"sklearn", "cli"},
     "pyarrow": {"cli"},
@@ -86,10 +90,10 @@ def faces_use_public_names(sources: Sources) -> list[str]:
             if parts[0] != "leeward":
                 continue
             if any(part.startswith("_") and not part.startswith("__") for part in parts[1:]):
-                own = len(parts) > 1 and parts[1] == top(path)
+                own = len(parts) > 1 and parts[1] in (top(path), STANDS_ON.get(top(path)))
                 if not own:
                     found.append(f"{path}:{line}: {top(path)} uses the private name {name}")
-            if len(parts) > 1 and parts[1] in FACES - {top(path)}:
+            if len(parts) > 1 and parts[1] in FACES - {top(path), STANDS_ON.get(top(path), "")}:
                 found.append(f"{path}:{line}: {top(path)} may not use {parts[1]}")
         for node in ast.walk(tree):
             if (
@@ -169,6 +173,8 @@ PYTHON_LAWS = (
             ("python/leeward/cli.py", "import leeward as lw\nlw._core.version()"),
             ("python/leeward/cli.py", "from leeward.sklearn import RobustClassifier"),
             ("python/leeward/testing.py", "from .torch import RobustLoss"),
+            ("python/leeward/dask.py", "from leeward.torch._rows import solve_rows"),
+            ("python/leeward/sklearn.py", "from leeward.dask import RobustClassifier"),
         ),
     ),
     Law(

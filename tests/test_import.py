@@ -8,7 +8,7 @@ import sys
 
 LIMIT = 0.35  # seconds, NumPy included
 
-OPTIONAL = ("torch", "sklearn", "matplotlib", "pandas", "tqdm", "joblib")
+OPTIONAL = ("torch", "sklearn", "matplotlib", "pandas", "tqdm", "joblib", "dask", "distributed")
 WHEN_NEEDED = ("scipy.optimize", "scipy.sparse", "scipy.special", "scipy.linalg", "scipy.stats")
 
 

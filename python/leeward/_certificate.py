@@ -156,7 +156,7 @@ def _linear_gap(
     weights = evaluation.weights if q is None else q
     s = model.slopes(w) if slopes is None else slopes
     if model.intercept:
-        s = balanced(weights, s, model._y.astype(np.int64) if s.ndim == 2 else None)
+        s = balanced(weights, s, model.targets().astype(np.int64) if s.ndim == 2 else None)
     risk = 0.0 if q is None else _risk_gap(problem, evaluation, q)
     k = problem.penalised
     v = model.adjoint(_times(weights, s), threads=threads)[:k]

@@ -64,7 +64,7 @@ def subproblem(problem: Robust, model: LinearModel, rows: NDArray[np.int64]) -> 
     weight = None if model.sample_weight is None else model.sample_weight[rows]
     part = LinearModel(
         model.rows(rows),
-        model._y[rows],
+        model.targets(rows),
         model.loss,
         l2=model.l2,
         intercept=model.intercept,

@@ -101,7 +101,7 @@ def curvature_diagonal(
     h = np.empty(model.dim)
     for k in range(model.n_outputs):
         p = np.ascontiguousarray(evaluation.weights * curvatures[:, k])
-        h[k * model.n_features : (k + 1) * model.n_features] = model._matrix.column_squares(p, threads)[0] + problem.l2
+        h[k * model.n_features : (k + 1) * model.n_features] = model._column_squares(p, threads) + problem.l2
         if model.intercept:
             h[model.penalised + k] = p.sum()
     largest = float(h.max(initial=0.0))
@@ -218,7 +218,7 @@ def _sketch(
     probabilities = None
     if model.n_outputs > 1:
         probabilities = s.copy()
-        probabilities[np.arange(len(rows)), model._y[rows].astype(np.int64)] += 1.0
+        probabilities[np.arange(len(rows)), model.targets(rows).astype(np.int64)] += 1.0
     radius = None
     weight = c[rows] * share
     if radius_binds(problem.risk, evaluation) and weight.any():

@@ -14,14 +14,13 @@ from leeward._arrays import Csr
 from leeward.algorithms._finite_sum_steps import constants
 from leeward.algorithms._staged import Rule
 from leeward.algorithms.updates import Plain
-from leeward.oracles import LinearModel
+from leeward.oracles import LinearModel, PartitionedModel
+from leeward.problems import Robust
 from leeward.risks import Mean
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    from leeward.problems import Robust
 
     Vector = NDArray[np.float64]
 
@@ -51,6 +50,8 @@ class SnapshotPilot:
             return None
         if not (problem.convex and problem.l2 > 0 and problem.size >= _FEWEST and _entries(model) <= _LARGEST):
             return None
+        if isinstance(model, PartitionedModel):  # few rows: they are brought together
+            problem = Robust(model.gathered(), problem.risk)
         found = constants(problem, None, threads)
         if found is None or found.largest > _WORST * problem.l2 * problem.size:
             return None
@@ -79,5 +80,7 @@ class SnapshotPilot:
 
 
 def _entries(model: LinearModel) -> int:
+    if isinstance(model, PartitionedModel):
+        return model.size * model.n_features
     X = model._X
     return int(X.indptr[-1]) if isinstance(X, Csr) else int(X.size)

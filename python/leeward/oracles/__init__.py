@@ -9,6 +9,7 @@ from leeward.oracles._finite_sum_level import FiniteSumLevel
 from leeward.oracles._function import FunctionOracle, from_vjp
 from leeward.oracles._level import ElementwiseLevel, FunctionLevel, Level, LinearLevel
 from leeward.oracles._linear import LinearModel
+from leeward.oracles._partitioned import PartitionedModel, Parts
 from leeward.oracles._point import PointOracle
 from leeward.oracles._sampler import Draws, SamplerOracle
 
@@ -23,6 +24,8 @@ __all__ = [
     "LinearLevel",
     "LinearModel",
     "Oracle",
+    "PartitionedModel",
+    "Parts",
     "PointOracle",
     "SamplerOracle",
     "dual_oracle",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -129,10 +128,15 @@ class LinearModel(Oracle):
 
         ``l_mu <= l <= l_mu + mu * loss.smoothing_gap`` for every sample and w.
         """
-        twin = copy.copy(self)
-        twin.loss = self.loss.smoothed(mu)
-        if twin.loss == self.loss:
+        return self._with(self.loss.smoothed(mu))
+
+    def _with(self, loss: Loss) -> LinearModel:
+        """The model with another loss for the same labels, over the same data."""
+        if loss == self.loss:
             return self
+        twin = object.__new__(LinearModel)  # a copy by pickle would read all data again
+        twin.__dict__.update(self.__dict__)
+        twin.loss = loss
         twin._bind()
         return twin
 
@@ -225,6 +229,21 @@ class LinearModel(Oracle):
         out = np.empty((chosen.shape[0], self.n_features))
         self._matrix.rows(chosen, out)
         return out
+
+    def targets(self, index: ArrayLike | None = None) -> NDArray[Any]:
+        """Return the labels of some rows, all by default, as the loss reads them, (m,): classes of softmax as numbers."""
+        rows = _arrays.index_array(index)
+        return self._y.copy() if rows is None else self._y[rows]
+
+    def _column_squares(self, weights: Vector, threads: int | None = None) -> Vector:
+        """``sum_i weights_i x_ij^2`` of each feature, (d,)."""
+        squares: Vector = self._matrix.column_squares(weights, self._thread_count(threads))[0]
+        return squares
+
+    def __sizeof__(self) -> int:
+        X = self._X
+        parts = (X.data, X.indices, X.indptr) if isinstance(X, _arrays.Csr) else (X,)
+        return object.__sizeof__(self) + self._y.nbytes + sum(part.nbytes for part in parts)
 
     def _shape(self, count: int) -> tuple[int, ...]:
         return (count,) if self.n_outputs == 1 else (count, self.n_outputs)

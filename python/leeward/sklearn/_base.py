@@ -25,6 +25,7 @@ class RobustLinear(LinearFit):
 
     _supported: tuple[str, ...] = ()
     _streams = True  # whether there is partial_fit
+    _whole = "chooses by cross-validation, which needs all data"  # why not
     _stream: Stream | None = None
 
     def __init__(
@@ -212,6 +213,4 @@ def learns_in_batches(estimator: Any) -> bool:
     """There is partial_fit but for the searches, which need all data at once."""
     if estimator._streams:
         return True
-    raise AttributeError(
-        f"{type(estimator).__name__} chooses by cross-validation, which needs all data: no partial_fit"
-    )
+    raise AttributeError(f"{type(estimator).__name__} {estimator._whole}: no partial_fit")

@@ -17,10 +17,10 @@ import leeward as lw
 from leeward.sklearn._linear import Array, LinearFit
 from leeward.sklearn._names import loss_name, loss_of
 
-__all__ = ["LinearClassifier", "plain_labels"]
+__all__ = ["LinearClassifier", "class_factors", "is_logistic", "plain_labels"]
 
 
-def _is_logistic(estimator: LinearClassifier) -> bool:
+def is_logistic(estimator: LinearClassifier) -> bool:
     """predict_proba exists for the losses that are log-likelihoods."""
     name = loss_name(estimator.loss)
     if name in ("logistic", "softmax"):
@@ -51,21 +51,18 @@ class LinearClassifier(ClassifierMixin, LinearFit):  # type: ignore[misc]
         """Sample weights with the class weights in them, and the classes that have some weight."""
         classes, codes = np.unique(y, return_inverse=True)
         if self.class_weight is not None:
-            total = np.bincount(codes, weight)
-            present = total > 0
-            if isinstance(self.class_weight, str) and self.class_weight == "balanced":
-                factor = np.zeros(len(classes))
-                factor[present] = total.sum() / (present.sum() * total[present])
-            else:
-                factor = compute_class_weight(self.class_weight, classes=classes, y=y)
+            factor = class_factors(self.class_weight, classes, np.bincount(codes, weight).astype(np.float64))
             weight = (1.0 if weight is None else weight) * factor[codes]
         if weight is not None:
             classes = classes[np.bincount(codes, weight) > 0]
+        self._check_classes(classes, weight is not None)
+        return weight, classes
+
+    def _check_classes(self, classes: NDArray[Any], weighted: bool) -> None:
         if len(classes) < 2:
             left = "no class remains" if not len(classes) else f"only one class remains: {classes[:1].tolist()[0]!r}"
-            why = "" if weight is None else " among the samples of positive weight (sample_weight, class_weight)"
+            why = " among the samples of positive weight (sample_weight, class_weight)" if weighted else ""
             raise ValueError(f"{type(self).__name__} needs samples of at least two classes, {left}{why}")
-        return weight, classes
 
     def _codes(self, y: NDArray[Any]) -> NDArray[np.int64]:
         # Labels outside classes_ only occur with weight 0 in fit, where any code will do.
@@ -133,7 +130,7 @@ class LinearClassifier(ClassifierMixin, LinearFit):  # type: ignore[misc]
         best = (scores > 0).astype(np.intp) if scores.ndim == 1 else np.argmax(scores, axis=1)
         return np.asarray(self.classes_[best])
 
-    @available_if(_is_logistic)  # type: ignore[untyped-decorator]
+    @available_if(is_logistic)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
         """Class probabilities, by the logistic or softmax function of the scores.
 
@@ -153,7 +150,7 @@ class LinearClassifier(ClassifierMixin, LinearFit):  # type: ignore[misc]
         scores = self.decision_function(X)
         return np.stack([expit(-scores), expit(scores)], axis=1) if scores.ndim == 1 else softmax(scores, axis=1)
 
-    @available_if(_is_logistic)  # type: ignore[untyped-decorator]
+    @available_if(is_logistic)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithms of the class probabilities, without the detour over small probabilities.
 
@@ -176,6 +173,15 @@ class LinearClassifier(ClassifierMixin, LinearFit):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = True
         return tags
+
+
+def class_factors(class_weight: Any, classes: NDArray[Any], total: Array) -> Array:
+    """The factor of each class, given the total weight of its samples."""
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        present, factor = total > 0, np.zeros(len(classes))
+        factor[present] = total.sum() / (present.sum() * total[present])
+        return factor
+    return np.array(compute_class_weight(class_weight, classes=classes, y=classes), dtype=np.float64)
 
 
 def plain_labels(y: Any) -> Any:

@@ -16,10 +16,10 @@ from leeward.sklearn._inputs import level, threads_of, weights_of
 from leeward.sklearn._linear import Array
 from leeward.sklearn._names import loss_name, loss_of
 
-__all__ = ["RobustRegressor"]
+__all__ = ["RobustRegressor", "loss_scale"]
 
 
-def _scale(loss: Any) -> float | None:
+def loss_scale(loss: Any) -> float | None:
     """The scale of a loss that is not convex, None for the others."""
     made = lw.losses.get_loss(loss)
     return None if made.convex else made.parameter
@@ -145,7 +145,7 @@ class RobustRegressor(RegressorMixin, RobustLinear):  # type: ignore[misc]
         X, y = self._check_features(X, reset=True, y=y, y_numeric=True)
         weight = weights_of(sample_weight, X.shape[0])
         target, start = self._target(y), self._start()
-        if start is None and (scale := _scale(self._loss())) is not None:
+        if start is None and (scale := loss_scale(self._loss())) is not None:
             start = self._convex_start(X, target, weight, scale)
         return self._take(self._solve(X, target, weight, groups, start))
 
