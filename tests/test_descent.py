@@ -166,6 +166,45 @@ def test_batches_without_replacement_hold_each_row_once_and_skip_zero_weights() 
     assert np.all(np.abs(used - 200 * 50 / 58) < 5.5 * np.sqrt(200 * (50 / 58) * (8 / 58)))
 
 
+@pytest.mark.parametrize("n", [7, 20, 29, 57])
+def test_reshuffled_batches_go_through_a_new_order_of_all_rows_in_each_sweep(n: int) -> None:
+    """58 rows of positive weight: batches of 29 fill a sweep, the others end one and begin the next."""
+    X, y = make_data()
+    weight = 1.0 + np.arange(N) % 3
+    weight[[3, 20]] = 0.0
+    problem = lw.Robust(lw.LinearModel(X, y, sample_weight=weight), lw.CVaR(0.5))
+    native = lw.Minibatch(n, replace=False, reshuffle=True).start(problem, 5)
+    drawn = np.concatenate([native.draw(t) for t in range(58)]).reshape(n, 58)
+    wanted = np.delete(np.arange(N), [3, 20])
+    assert all(np.array_equal(np.sort(sweep), wanted) for sweep in drawn)
+    assert len(np.unique(drawn, axis=0)) == n
+    w, batch = np.linspace(-0.3, 0.3, D + 1), native.draw(30)
+    q = problem.risk.solve(problem.oracle.losses(w, batch), sample_weight=weight[batch]).weights
+    np.testing.assert_allclose(native.direction(w, 30)[0], problem.oracle.gradient(w, q, batch), rtol=1e-12, atol=1e-15)
+
+
+def test_a_sweep_of_reshuffled_batches_has_the_mean_gradient() -> None:
+    """At one w the errors of the batches of a sweep cancel, which independent batches do not."""
+    problem = make_problem(lw.Mean())
+    w = np.linspace(-0.3, 0.3, D + 1)
+    exact = lw.Minibatch(N, replace=False).start(problem, 0).direction(w, 0)[0]
+    for reshuffle, agree in ((True, True), (False, False)):
+        native = lw.Minibatch(N // 6, replace=False, reshuffle=reshuffle).start(problem, 0)
+        mean = np.mean([native.direction(w, t)[0] for t in range(6)], axis=0)
+        assert np.allclose(mean, exact, rtol=1e-12, atol=1e-14) is agree
+
+
+def test_reshuffling_says_what_it_cannot_do() -> None:
+    with pytest.raises(ValueError, match="give replace=False as well"):
+        lw.Minibatch(4, reshuffle=True)
+    with pytest.raises(TypeError, match="reshuffle must be True or False, got 1"):
+        lw.Minibatch(4, replace=False, reshuffle=1)  # type: ignore[arg-type]
+    assert repr(lw.Minibatch(4, replace=False, reshuffle=True)) == "Minibatch(n=4, replace=False, reshuffle=True)"
+    deviation = lw.MeanDeviation(np.random.default_rng(0).normal(size=(30, 3)), lam=0.2)
+    with pytest.raises(ValueError, match="not supported by a composition"):
+        deviation.minibatch(4, False, 0, reshuffle=True)
+
+
 @pytest.mark.parametrize("risk", RISKS, ids=repr)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_a_batch_of_all_rows_is_the_exact_gradient(risk: lw.Risk, weighted: bool) -> None:

@@ -23,12 +23,12 @@ using OptionalDoubles = std::optional<Doubles>;
 
 std::shared_ptr<Minibatch> make_minibatch(std::shared_ptr<Oracle> oracle, std::shared_ptr<Risk> risk,
                                           const OptionalDoubles& base, const std::optional<Integers>& group,
-                                          std::int64_t n, bool replace, std::uint64_t seed, std::int64_t fresh) {
+                                          std::int64_t n, bool replace, std::uint64_t seed, std::int64_t fresh, bool reshuffle) {
   const std::int64_t size = oracle->population();
   const double* const p = base ? input(*base, size, "base") : nullptr;
   if (group && group->size() != size) throw py::value_error("group must hold one number a sample");
   Population population(size, p, group ? group->data() : nullptr);
-  const MinibatchSettings settings{.n = n, .replace = replace, .seed = seed, .fresh = fresh};
+  const MinibatchSettings settings{.n = n, .replace = replace, .reshuffle = reshuffle, .seed = seed, .fresh = fresh};
   return std::make_shared<Minibatch>(std::move(oracle), std::move(risk), std::move(population), settings, group.has_value());
 }
 
@@ -244,7 +244,7 @@ void bind_estimators(py::module_& m) {
 
   py::class_<Minibatch, Estimator, std::shared_ptr<Minibatch>>(m, "Minibatch")
       .def(py::init(&make_minibatch), arg("oracle"), arg("risk"), arg("base").none(true), arg("group").none(true), arg("n"),
-           arg("replace"), arg("seed"), arg("fresh") = 0, py::keep_alive<1, 2>(), py::keep_alive<1, 3>())
+           arg("replace"), arg("seed"), arg("fresh") = 0, arg("reshuffle") = false, py::keep_alive<1, 2>(), py::keep_alive<1, 3>())
       .def_property_readonly("size", &Minibatch::size)
       .def("draw", &draw, arg("step"));
 

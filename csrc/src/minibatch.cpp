@@ -4,6 +4,8 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "leeward/core/sampler.hpp"
+
 namespace leeward {
 
 Minibatch::Minibatch(std::shared_ptr<const Oracle> oracle, std::shared_ptr<const Risk> risk, Population population,
@@ -52,19 +54,31 @@ const std::int64_t* Minibatch::draw(std::uint64_t step) {
 }
 
 void Minibatch::draw_plain(std::uint64_t step) {
-  const auto count = static_cast<std::uint64_t>(population_.count());
-  if (!settings_.replace) {
-    const hd::Permutation order = Stream(settings_.seed, Purpose::order, step).permutation(count);
-    for (std::size_t k = 0; k < index_.size(); ++k) {
-      const auto position = static_cast<std::int64_t>(order[k]);
-      index_[k] = population_.sample(position);
-      if (!base_.empty()) base_[k] = population_.weight(position);
-    }
-    return;
-  }
+  if (!settings_.replace) return draw_distinct(step);
   const Stream stream(settings_.seed, Purpose::batch, step);
   for (std::size_t k = 0; k < index_.size(); ++k)
     index_[k] = population_.sample(population_.draw(stream, k));
+}
+
+// Reshuffled, the batches are consecutive parts of the orders of sweep 0, 1, ...; a batch may end one and begin the next.
+void Minibatch::draw_distinct(std::uint64_t step) {
+  const auto count = static_cast<std::uint64_t>(population_.count()), n = static_cast<std::uint64_t>(size());
+  const auto part = [&](std::uint64_t key, std::uint64_t first, std::uint64_t done, std::uint64_t length) {
+    sample_without_replacement(Stream(settings_.seed, Purpose::order, key), static_cast<std::int64_t>(count),
+                               static_cast<std::int64_t>(first), static_cast<std::int64_t>(length), index_.data() + done);
+  };
+  if (settings_.reshuffle) {
+    const std::uint64_t sweep = step * n / count, first = step * n % count, left = std::min(n, count - first);
+    part(sweep, first, 0, left);
+    if (left < n) part(sweep + 1, 0, left, n - left);
+  } else {
+    part(step, 0, 0, n);
+  }
+  for (std::size_t k = 0; k < index_.size(); ++k) {
+    const std::int64_t position = index_[k];
+    index_[k] = population_.sample(position);
+    if (!base_.empty()) base_[k] = population_.weight(position);
+  }
 }
 
 void Minibatch::draw_groups(std::uint64_t step) {

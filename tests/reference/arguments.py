@@ -216,7 +216,8 @@ class Arguments:
         return self.rng.choice(makers)()
 
     def algorithm(self) -> Any:
-        estimator = lw.Minibatch(self.number(1, 4, 64), replace=self.rng.choice([True, False]))
+        draws = self.rng.choice([{}, {"replace": False}, {"replace": False, "reshuffle": True}])
+        estimator = lw.Minibatch(self.number(1, 4, 64), **draws)
         step = self.number(None, 0.1, 1e-3, 1e30)
         makers: list[Callable[[], Any]] = [
             lambda: None,

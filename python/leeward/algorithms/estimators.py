@@ -75,6 +75,10 @@ class Minibatch(Estimator):
         weight is drawn twice as often, so that weights do the same as repeated rows), and the batch's base weights are
         uniform. Without replacement, samples of positive weight are drawn with equal chance and keep their sample weights as
         base weights of the batch; a batch of all samples gives the exact gradient.
+    reshuffle : bool, default False
+        With ``replace=False``: batches follow each other through a random order of all samples, drawn anew when all have been
+        seen (the batch that ends one order begins the next), as most training loops do. Errors of the batches of a pass then
+        cancel in part, so that large batches allow larger steps near the optimum; theory is for independent batches.
 
     Notes
     -----
@@ -94,6 +98,7 @@ class Minibatch(Estimator):
 
     n: int = 64
     replace: bool = True
+    reshuffle: bool = False
 
     def __post_init__(self) -> None:
         if isinstance(self.n, bool) or not isinstance(self.n, int | np.integer):
@@ -104,9 +109,17 @@ class Minibatch(Estimator):
             raise ValueError(f"n must be below 2**31, got {self.n}")
         if not isinstance(self.replace, bool | np.bool_):
             raise TypeError(f"replace must be True or False, got {self.replace!r}")
+        if not isinstance(self.reshuffle, bool | np.bool_):
+            raise TypeError(f"reshuffle must be True or False, got {self.reshuffle!r}")
+        if self.reshuffle and self.replace:
+            raise ValueError("reshuffle=True goes through the samples without replacement: give replace=False as well")
+
+    def __repr__(self) -> str:
+        reshuffle = ", reshuffle=True" if self.reshuffle else ""
+        return f"Minibatch(n={self.n!r}, replace={self.replace!r}{reshuffle})"
 
     def start(self, problem: Robust, seed: int) -> Any:
-        return problem.minibatch(int(self.n), bool(self.replace), seed)
+        return problem.minibatch(int(self.n), bool(self.replace), seed, reshuffle=bool(self.reshuffle))
 
     def cost(self, problem: Robust) -> float:
         return float(self.start(problem, 0).size)

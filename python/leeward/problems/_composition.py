@@ -221,8 +221,12 @@ class Composition:
         """ValueError: compositions are taken as they are."""
         raise ValueError("a composition has no smoothing")
 
-    def minibatch(self, n: int, replace: bool, seed: int) -> Any:
+    def minibatch(self, n: int, replace: bool, seed: int, *, reshuffle: bool = False) -> Any:
         """The native estimator of values and gradients of one draw of n samples a level (biased)."""
+        if reshuffle:
+            raise ValueError(
+                "Minibatch(reshuffle=True) is not supported by a composition: its levels draw independently"
+            )
         return _core.AveragedLevels(self._cores, (n, n), (1.0, 0.0, 1.0), [(1.0, 0.0, 1.0)], 0.1, seed, 4)
 
     def tracked(

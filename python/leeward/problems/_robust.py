@@ -240,11 +240,12 @@ class Robust:
         s = linear.slopes(w, threads=threads)
         return 0.5 * float(linear.loss.smoothing) * float(np.sum(evaluation.weights * s * s))
 
-    def minibatch(self, n: int, replace: bool, seed: int) -> Any:
+    def minibatch(self, n: int, replace: bool, seed: int, *, reshuffle: bool = False) -> Any:
         """The native mini-batch estimator (see :class:`leeward.Minibatch`)."""
         if self._groups is not None and not replace:
             raise ValueError("Minibatch(replace=False) is not supported with groups")
-        return _core.Minibatch(self._oracle._core, self._risk._core, self._base, self.groups, n, replace, seed)
+        arguments = self._oracle._core, self._risk._core, self._base, self.groups, n, replace, seed
+        return _core.Minibatch(*arguments, reshuffle=reshuffle)
 
     def staged(self, kind: str, stages: tuple[Any, ...], seed: int, chances: NDArray[np.float64] | None = None) -> Any:
         """The native estimator ``"SnapshotDifference"`` or ``"Spider"`` of the mean loss; ``stages`` are the fields of StageSettings

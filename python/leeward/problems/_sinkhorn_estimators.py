@@ -26,15 +26,17 @@ class SinkhornEstimators(SinkhornDual):
         """Whether values are those of the kernel itself, without draws."""
         return self._exact is not None
 
-    def minibatch(self, n: int, replace: bool, seed: int) -> Any:
+    def minibatch(self, n: int, replace: bool, seed: int, *, reshuffle: bool = False) -> Any:
         """The native mini-batch estimator; with fresh draws unless the draws are common."""
-        return self.nested(n, replace, seed, self.draws)
+        return self.nested(n, replace, seed, self.draws, reshuffle=reshuffle)
 
-    def nested(self, n: int, replace: bool, seed: int, draws: int, *, bisection: bool = False) -> Any:
+    def nested(
+        self, n: int, replace: bool, seed: int, draws: int, *, bisection: bool = False, reshuffle: bool = False
+    ) -> Any:
         """The same with another number of draws, or with inner solutions by bisection."""
         inner = _core.make_bisection(dual_form(self.inner), penalty_of(self.inner), _TOL) if bisection else None
         core, shift = self._drawn(seed, draws, inner)
-        return _core.Minibatch(core, self._risk._core, self._base, None, n, replace, seed, shift)
+        return _core.Minibatch(core, self._risk._core, self._base, None, n, replace, seed, shift, reshuffle)
 
     def inexact(self, n: int, seed: int, draws: int, steps: int, step: float | None, start: float | None) -> Any:
         """The native estimator with inner gradient steps (csrc/include/leeward/estimator/sinkhorn_batch.hpp)."""

@@ -4,7 +4,8 @@
 //   g = sum_k q_k grad l(w; S_k).
 //
 // With replacement, S_k are independent draws from the base weights and the batch's base weights are equal. Without, samples of
-// positive weight are drawn with equal chance and keep their weights. With groups, min(n, G) groups are drawn without replacement,
+// positive weight are drawn with equal chance and keep their weights; batches that are reshuffled follow each other through a random
+// order of these samples, and through another one when all have been seen. With groups, min(n, G) groups are drawn without replacement,
 // ceil(n / min(n, G)) samples from each, and the risk is that of the groups' means.
 #pragma once
 
@@ -23,6 +24,7 @@ namespace leeward {
 struct MinibatchSettings {
   std::int64_t n = 64;
   bool replace = true;
+  bool reshuffle = false;  // of draws without replacement
   std::uint64_t seed = 0;
   // Of an oracle with more samples than the population: k of the population at step t is sample k + fresh t. So a step
   // draws samples anew, where numbers that differ by `fresh` name draws of the same kind.
@@ -45,6 +47,7 @@ class Minibatch final : public Estimator {
  private:
   void draw_all();
   void draw_plain(std::uint64_t step);
+  void draw_distinct(std::uint64_t step);
   void draw_groups(std::uint64_t step);
 
   std::shared_ptr<const Oracle> oracle_;
