@@ -131,8 +131,9 @@ class RobustClassifier(InPartitions, sklearn.RobustClassifier):
         same = hasattr(self, "classes_") and np.array_equal(self.classes_, classes)
         start = self._start() if same else None
         self.classes_ = classes
-        target = self._encoded(table, labels, known=False)
-        return self._take(self._solve(table, target, weight, table.groups(groups), start))
+        numbers, target = table.groups(groups), self._encoded(table, labels, known=False)
+        handed, labels, target = [target], [], []  # nothing here keeps them on the workers while the models are in use
+        return self._take(self._solve(table, handed.pop(), weight, numbers, start))
 
     def _weighed(self, table: Table, labels: list[Any], weight: Array | None) -> tuple[Array | None, NDArray[Any]]:
         """Base weights with the class weights in them, and the classes that have some weight."""

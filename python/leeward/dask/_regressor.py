@@ -123,7 +123,8 @@ class RobustRegressor(InPartitions, sklearn.RobustRegressor):
         start = self._start()
         if start is None and (scale := loss_scale(self._loss())) is not None:
             start = self._near(table, target, weight, scale)
-        return self._take(self._solve(table, target, weight, table.groups(groups), start))
+        handed, target = [target], []  # nothing here keeps it on the workers while the models are in use
+        return self._take(self._solve(table, handed.pop(), weight, table.groups(groups), start))
 
     def _targets(self, table: Table, y: Any) -> list[Any]:
         return table.ask(_numbers, table.column(y, "y"))
