@@ -1,6 +1,8 @@
-"""Steps of SMVR on a mean-deviation portfolio beside the straightforward NumPy loop, and what a Python level costs.
+"""Methods for compositions: SMVR's steps beside the straightforward NumPy loop, what a Python level costs, and every method's time a step
+and samples to a gap.
 
-    python bench/bench_composition.py            # d = 30, T = 25105, batches 1 and 32, on simulated returns
+    python bench/bench_composition.py            # d = 30, T = 25105, batches 1 and 32, on simulated returns; some minutes
+    python bench/bench_composition.py --short    # the same tables from little work, in a second or two
 
 The NumPy loop is algorithm 1 of the paper level by level, with the identity blocks written out, on draws made before the clock starts;
 its iterates are compared with leeward's before either is timed. Medians over rounds that take turns, of
@@ -15,6 +17,7 @@ from collections.abc import Callable
 from statistics import median
 
 import numpy as np
+from composition_methods import SHORT, WHOLE, table
 from numpy.typing import NDArray
 
 import leeward as lw
@@ -26,9 +29,9 @@ T, D, LAM, STEP, BETA = 25105, 30, 0.2, 0.02, 0.1
 
 
 def returns(seed: int = 0) -> Vector:
-    """Returns of assets with one common factor."""
+    """Returns of assets with one common factor, to which they are exposed more or less."""
     rng = np.random.default_rng(seed)
-    market = 0.8 * rng.normal(size=(T, 1))
+    market = 0.8 * rng.normal(size=(T, 1)) * rng.uniform(0.3, 2.0, D)
     return market + rng.normal(size=(T, D)) * rng.uniform(0.3, 1.2, D) + rng.normal(0.04, 0.01, D)
 
 
@@ -166,30 +169,24 @@ def seconds_a_step(descent: _core.Descent, steps: int) -> float:
     return (time.thread_time() - begin) / steps
 
 
-def main() -> None:
-    """Print the tables."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument(
-        "--steps", type=int, default=1000, help="of NumPy in a round; leeward makes twenty times as many"
-    )
-    options = parser.parse_args()
+def speeds(rounds: int, steps: int) -> None:
+    """Print SMVR beside NumPy, and the cost of Python levels."""
     R = returns()
     problem = lw.MeanDeviation(R, LAM)
     print("SMVR on mean-deviation, d = 30, T = 25105, over the simplex: microseconds a step")
     print(f"{'batch':>6} {'NumPy':>8} {'leeward':>8} {'ratio':>7}")
     for batch in (1, 32):
-        first, second = draws(0, options.steps, batch)
+        first, second = draws(0, steps, batch)
         descent = Native(problem, batch).descent()
-        descent.advance(options.steps, 1e9, 1)
+        descent.advance(steps, 1e9, 1)
         expected = numpy_steps(R, first, second, np.full(D, 1.0 / D))
         assert np.abs(descent.iterate - expected).max() < 1e-10, "the two loops part"
         theirs, ours = [], []
-        for _ in range(options.rounds):
+        for _ in range(rounds):
             begin = time.thread_time()
             numpy_steps(R, first, second, np.full(D, 1.0 / D))
-            theirs.append((time.thread_time() - begin) / options.steps)
-            ours.append(seconds_a_step(descent, 20 * options.steps))
+            theirs.append((time.thread_time() - begin) / steps)
+            ours.append(seconds_a_step(descent, 20 * steps))
         a, b = 1e6 * median(theirs), 1e6 * median(ours)
         print(f"{batch:>6} {a:>8.1f} {b:>8.3f} {a / b:>7.0f}")
 
@@ -200,12 +197,25 @@ def main() -> None:
         descent = Native(python_levels(R, busy), batch).descent()
         descent.advance(100, 1e9, 1)
         own, top = [], []
-        for _ in range(options.rounds):
+        for _ in range(rounds):
             busy[:] = [0.0, 0.0]
-            whole = options.steps * seconds_a_step(descent, options.steps)
+            whole = steps * seconds_a_step(descent, steps)
             own.append(1e6 * busy[0] / busy[1])
             top.append(1e6 * (whole - busy[0]) / busy[1])
         print(f"{batch:>6} {median(own):>9.2f} {median(top):>7.2f}")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument(
+        "--steps", type=int, default=1000, help="of NumPy in a round; leeward makes twenty times as many"
+    )
+    parser.add_argument("--short", action="store_true", help="little work: shows that all of it runs")
+    options = parser.parse_args(arguments)
+    speeds(1 if options.short else options.rounds, 50 if options.short else options.steps)
+    table(returns()[: 300 if options.short else T], LAM, SHORT if options.short else WHOLE, print)
 
 
 if __name__ == "__main__":
