@@ -229,7 +229,7 @@ def test_domains_hold_for_the_weights_alone(make: Any, domain: lw.Domain) -> Non
 def test_guards_act_and_portfolios_without_risk_are_finite() -> None:
     up = np.tile([0.1, 0.3], (50, 1))
     for make in (lw.MeanCVaR, lw.MeanUpperSemideviation):
-        result = lw.minimize(make(up), algorithm=lw.SMVR(4, step=1e-2), max_passes=200)
+        result = lw.minimize(make(up), algorithm=lw.SMVR(4, step=1e-2), max_passes=20)
         assert np.isfinite(result.x).all()
         zeros = make(np.zeros((3, 2)))
         assert np.isfinite(zeros.value(zeros.start()))
@@ -258,8 +258,9 @@ def test_any_layout_of_returns_gives_the_same_portfolio() -> None:
     else:
         layouts.append(pd.DataFrame(whole, columns=list("abcd")))
     for make in (lw.MeanDeviation, lw.MeanCVaR, lw.MeanUpperSemideviation):
-        runs = [lw.minimize(make(each), algorithm=lw.SMVR(8, step=1e-4), max_passes=10).x for each in layouts]
-        assert len({x.tobytes() for x in runs}) == 1
+        w = make(whole).start()
+        found = [make(each).evaluate(w) for each in layouts]
+        assert len({(e.value, e.gradient.tobytes()) for e in found}) == 1
 
 
 @pytest.mark.parametrize("make", [lw.MeanDeviation, lw.MeanCVaR, lw.MeanUpperSemideviation])

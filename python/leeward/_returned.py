@@ -14,13 +14,21 @@ if TYPE_CHECKING:
 
 __all__ = ["returned"]
 
+_FAR = 1e100  # where functions may leave the range of their numbers
+
 
 def returned(
-    value: Any, shape: tuple[int, ...], call: str, meaning: str, samples: NDArray[np.int64] | None = None
+    value: Any,
+    shape: tuple[int, ...],
+    call: str,
+    meaning: str,
+    samples: NDArray[np.int64] | None = None,
+    at: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
     """The value as a float64 array of this shape. ``samples`` numbers its rows in messages.
 
-    OracleError for another kind or shape and for NaN, its subclass InfiniteError for infinite numbers.
+    OracleError for another kind or shape and for NaN, its subclass InfiniteError for infinite numbers, and for NaN where the function
+    was asked at a point ``at`` beyond 1e100.
     """
     wanted = f"{call} must return an array of shape {shape}, {meaning}"
     if isinstance(value, np.ma.MaskedArray):
@@ -42,6 +50,7 @@ def returned(
         first = tuple(int(k) for k in np.argwhere(~finite)[0])
         where = f"position {first[0] if len(first) == 1 else first}"
         of = "" if samples is None else f" for a point of sample {int(samples[first[0]])}"
-        kind = OracleError if np.isnan(numbers[first]) else InfiniteError
+        far = at is not None and not (np.abs(at) <= _FAR).all()
+        kind = OracleError if np.isnan(numbers[first]) and not far else InfiniteError
         raise kind(f"{call} must return finite numbers, got {numbers[first]}{of} ({where})")
     return numbers

@@ -105,4 +105,4 @@ class _MeanOf:
         answer = self.function(u, *weights, *(a[index] for a in self.arrays))
         shown = ", ".join(str(i) for i in index[:5]) + (", ..." if index.size > 5 else "")
         meaning = f"one answer a row, for samples {shown}"
-        return returned(answer, (index.size, *self.shape), self.name, meaning, index).mean(axis=0)
+        return returned(answer, (index.size, *self.shape), self.name, meaning, index, u).mean(axis=0)

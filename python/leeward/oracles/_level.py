@@ -347,7 +347,7 @@ class ElementwiseLevel(Level):
             if not np.isfinite(number):
                 raise ValueError(f"{name} must be finite, got {number}")
         n, least = _arrays.count(count, "count", 1), _floor(floor)
-        self._arguments = (map, n, numbers["scale"], numbers["shift"], numbers["exponent"], least)
+        self._arguments = (str(map), n, numbers["scale"], numbers["shift"], numbers["exponent"], least)
         self._core = _core.elementwise_level(
             n, _MAPS[map], numbers["exponent"], numbers["scale"], numbers["shift"], least
         )

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NativeLevel", "checked_returns", "checked_smoothing", "checked_weight"]
 
+_SMALLEST = 1e-270  # of the mean of squares: below, a sixteenth digit of them has left the range
 _SMOOTHING = 1e-2  # of the root mean square of the returns
 
 
@@ -45,6 +46,10 @@ def checked_returns(returns: ArrayLike) -> tuple[NDArray[Any], float]:
         raise ValueError(
             f"returns must hold finite numbers that can be squared, got {table[t, j]} in row {t}, column {j}; {periods} of {len(table)} "
             "rows have such entries: drop them"
+        )
+    if square < _SMALLEST and table.any():
+        raise ValueError(
+            f"returns must hold finite numbers that can be squared, got a root mean square of {np.sqrt(square):.3g}: rescale them"
         )
     return table, square
 
