@@ -10,6 +10,8 @@
 #include "leeward/estimator/averaged_levels.hpp"
 #include "leeward/estimator/tracked_levels.hpp"
 #include "leeward/oracle/portfolio_levels.hpp"
+#include "leeward/oracle/scalar_levels.hpp"
+#include "leeward/oracle/shortfall_levels.hpp"
 #include "samples.hpp"
 
 namespace {
@@ -108,23 +110,29 @@ TEST("no step on a composition allocates, for any method and projection") {
   const std::int64_t n = 500, d = 11;
   const samples::Reals returns = samples::normal(n * d, 3);
   const DenseView<double> view{returns.data(), n, d, d};
-  const std::vector<std::shared_ptr<const Level>> levels{make_returns_mean(view), make_returns_deviation(view), make_deviation_penalty(0.2, 1e-12)};
+  using Levels = std::vector<std::shared_ptr<const Level>>;
+  const auto first = make_returns_mean(view), last = make_deviation_penalty(0.2, 1e-12);
+  const Levels chains[] = {{first, make_returns_deviation(view), last},
+                           {first, make_returns_shortfall(view, {.square = true}), last},
+                           {make_returns_tail(view, {.smoothing = 0.1}, 1.5), make_linear_level({2.0, -1.0, 1.5}, {0.0}, 3)}};
   NestedSettings settings;
   settings.batch = 7;
   settings.first = 40;
   settings.beta = {{.first = 0.2, .exponent = 0.5}};
   std::vector<std::shared_ptr<Estimator>> all;
-  for (const JacobianRule rule : {JacobianRule::tracked, JacobianRule::plain, JacobianRule::product})
-    all.push_back(std::make_shared<TrackedLevels>(levels, settings, TrackedSettings{.rule = rule, .radius = {}}));
-  for (const BallNorm norm : {BallNorm::spectral, BallNorm::frobenius})
-    all.push_back(std::make_shared<TrackedLevels>(
-        levels, settings, TrackedSettings{.norm = norm, .radius = {0.1, 0.1, 0.1}, .period = 5, .reach = 0.1}));
-  for (const AverageRule rule : {AverageRule::scgd, AverageRule::atscgd, AverageRule::nlasg, AverageRule::plain})
-    all.push_back(std::make_shared<AveragedLevels>(levels, settings, rule));
+  for (const Levels& levels : chains) {
+    for (const JacobianRule rule : {JacobianRule::tracked, JacobianRule::plain, JacobianRule::product, JacobianRule::average})
+      all.push_back(std::make_shared<TrackedLevels>(levels, settings, TrackedSettings{.rule = rule, .radius = {}}));
+    for (const BallNorm norm : {BallNorm::spectral, BallNorm::frobenius})
+      all.push_back(std::make_shared<TrackedLevels>(
+          levels, settings, TrackedSettings{.norm = norm, .radius = std::vector<double>(levels.size(), 0.1), .period = 5, .reach = 0.1}));
+    for (const AverageRule rule : {AverageRule::scgd, AverageRule::atscgd, AverageRule::nlasg, AverageRule::plain})
+      all.push_back(std::make_shared<AveragedLevels>(levels, settings, rule));
+  }
   Workspace workspace;
   Resources use{workspace, 1};
   for (const auto& estimator : all) {
-    Descent descent(estimator, std::make_unique<RelaxedUpdate>(std::vector<double>(static_cast<std::size_t>(d), 1.0 / 11.0), 0.5),
+    Descent descent(estimator, std::make_unique<RelaxedUpdate>(std::vector<double>(static_cast<std::size_t>(estimator->dim()), 1.0 / 11.0), 0.5),
                     Domain(DomainKind::simplex, d, {1.0}, {0.0}), DescentSettings{.schedule = {.step = 0.01}, .metric = {}});
     CHECK(allocations_of([&] { descent.advance(60, 1e9, use); }) == 0);
     CHECK(descent.steps() == 120);
