@@ -78,13 +78,13 @@ def fits() -> Iterator[tuple[str, lw.Robust | lw.Composition, lw.Algorithm, floa
                 for inner in ("exact", "sgd"):
                     yield f"{name}, Sinkhorn {divergence}, {inner}", problem, lw.NestedSGD(300, inner=inner), 2.0
                 yield f"{name}, Sinkhorn {divergence}, LBFGS", common, lw.LBFGS(), 6.0
-    returns = np.random.default_rng(0).normal(0.05, 1.0, size=(3_000, 21))
+    returns = np.random.default_rng(0).normal(0.05, 1.0, size=(5_000, 21))
     for R in (returns, returns.astype(np.float32), returns[:, :5]):
         for algorithm in (
             lw.SMVR(7),
             lw.SMVR(1, step=0.05, radius=1.0, update=lw.Adam()),
             lw.NLASG(16, tau=0.1),
-            lw.PMVR(3_000),
+            lw.PMVR(5_000),
         ):
             yield (
                 f"mean-deviation {R.shape[1]} {R.dtype}, {type(algorithm).__name__}",
@@ -92,6 +92,10 @@ def fits() -> Iterator[tuple[str, lw.Robust | lw.Composition, lw.Algorithm, floa
                 algorithm,
                 6.0,
             )
+        for problem in (lw.MeanCVaR(R), lw.MeanUpperSemideviation(R), lw.MeanUpperSemideviation(R, order=1)):
+            kind = f"{type(problem).__name__} {getattr(problem, 'order', '')} {R.shape[1]} {R.dtype}"
+            yield f"{kind}, SMVR", problem, lw.SMVR(7), 6.0
+            yield f"{kind}, SMVR on all", problem, lw.SMVR(5_000), 6.0
     for divergence in ("kl", "chi2"):
         exact = lw.Sinkhorn(next(models(3_000, 12))[1], divergence)
         yield f"logistic float64, Sinkhorn {divergence}, kernel itself", exact, lw.LBFGS(), 6.0
