@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from leeward.torch import attacks
 from leeward.torch._dual import DualLoss
 from leeward.torch._maml import MAML
 from leeward.torch._mlmc import MLMCLoss, MLMCSampler
@@ -11,4 +12,16 @@ from leeward.torch._scsg import SCSG
 from leeward.torch._sinkhorn import SinkhornLoss
 from leeward.torch._storm import STORM
 
-__all__ = ["MAML", "PMVR", "SCSG", "SMVR", "STORM", "DualLoss", "MLMCLoss", "MLMCSampler", "RobustLoss", "SinkhornLoss"]
+__all__ = [
+    "MAML",
+    "PMVR",
+    "SCSG",
+    "SMVR",
+    "STORM",
+    "DualLoss",
+    "MLMCLoss",
+    "MLMCSampler",
+    "RobustLoss",
+    "SinkhornLoss",
+    "attacks",
+]
