@@ -78,6 +78,7 @@ def inner_risks(torch: Any) -> dict[str, tuple[lw.Risk, Any, Any]]:
         ),
         "CressieRead(3)": (lw.CressieRead(3.0, penalty=PENALTY), *power(3.0)),
         "CressieRead(1.5)": (lw.CressieRead(1.5, penalty=PENALTY), *power(1.5)),
+        "CressieRead(2.5)": (lw.CressieRead(2.5, penalty=PENALTY), *power(2.5)),
     }
 
 

@@ -14,13 +14,14 @@ pytest.importorskip("sklearn")
 
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.datasets import load_wine
 from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import leeward as lw
 from leeward.attacks import fgsm
-from leeward.sklearn import RobustClassifier, SinkhornClassifier, SinkhornRegressor
+from leeward.sklearn import ConvergenceWarning, RobustClassifier, SinkhornClassifier, SinkhornRegressor
 
 RNG = np.random.default_rng(17)
 N, D = 120, 4
@@ -192,6 +193,25 @@ def test_solvers_are_taken_by_name_and_as_objects(solver: Any) -> None:
     assert model.exact_ == (solver != "svrg")
     best = SinkhornClassifier(l2=1e-2, exact="auto" if model.exact_ else False).fit(X, TWO)
     assert best.objective_ - 1e-9 <= model.objective_ <= best.objective_ + 0.01
+
+
+@pytest.mark.parametrize("kind", [SinkhornClassifier, RobustClassifier])
+def test_a_budget_that_ends_where_it_began_is_a_warning(kind: Any) -> None:
+    rows, labels = load_wine(return_X_y=True)
+    with pytest.warns(ConvergenceWarning, match="no point of the run was better than its start: raise max_passes"):
+        model = kind(solver="sgd", max_passes=2).fit(rows, labels)
+    np.testing.assert_array_equal(model.coef_, 0.0)
+    assert model.result_.status == lw.Status.BUDGET
+
+
+def test_draws_count_in_what_is_small() -> None:
+    rows = np.tile(X, (3, 1)) + np.arange(3 * N)[:, None] / N
+    labels = np.tile(THREE, 3)
+    usual, owed = (SinkhornClassifier(tol=tol, l2=1e-2).fit(rows, labels) for tol in (None, 1e-6))
+    assert usual.draws_ == 256
+    assert usual.n_iter_ == owed.n_iter_
+    small = SinkhornClassifier(draws=4, l2=1e-2).fit(rows, labels)
+    assert small.gap_ <= 1e-9 * abs(small.objective_)
 
 
 def test_losses_with_a_kink_are_fitted() -> None:

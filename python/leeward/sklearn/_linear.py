@@ -119,6 +119,12 @@ class LinearFit(BaseEstimator):  # type: ignore[misc]
         if kept and result.status == lw.Status.STOPPED_BY_CALLBACK:
             message = f"converged to what the certificate resolves: {result.fun:.9g} is within {result.gap:.3g} of the optimum"
             result = dataclasses.replace(result, status=lw.Status.CONVERGED, message=message)
+        if (
+            not (early or kept)
+            and result.status == lw.Status.BUDGET
+            and np.array_equal(w, np.zeros_like(w) if start is None else start)
+        ):
+            early.append(f"no point of the run was better than its start: raise max_passes. {result.message}")
         if early and not kept:
             warnings.warn(f"{type(self).__name__}: {early[0]}", ConvergenceWarning, stacklevel=4)
         # The weights of the training samples stay out of the stored model: worst_case_weights(X, y) gives them again.

@@ -22,7 +22,10 @@ __all__ = ["SinkhornLinear"]
 
 _DRAWING = (lw.NestedSGD, lw.SGD, lw.Nesterov)  # solvers that draw points anew at each step
 _SMOOTH_TOL, _KINKED_TOL = 1e-6, 1e-4  # relative certified gaps owed by default
-_POLISH, _SMALL = 1e-7, 1 << 18  # on data of at most so many entries the default aims at this fraction of the gap owed
+_POLISH, _SMALL = (
+    1e-7,
+    1 << 18,
+)  # with at most so many coordinates to read the default aims at this fraction of the gap owed
 _NOISE, _LAM = 0.2, 1.0
 _FEW, _MANY, _NUMBERS = 16, 256, 1 << 22  # draws a row by default: as many as make so many coordinates, within limits
 
@@ -166,7 +169,8 @@ class SinkhornLinear(LinearFit):
         problem = self._problem(X, target, weight, units, l2, exact)
         start = self._start()
         start = None if start is None else units.inside(*self._matrix(), bool(self.fit_intercept))
-        promised, aim = self._tolerances(problem, solver, n * d)
+        coordinates = n * d if exact else X.shape[0] * d * int(self._draws)
+        promised, aim = self._tolerances(problem, solver, coordinates)
 
         def enough(state: lw.State) -> bool:
             """The gradient's part of the gap is as small as was aimed at; what is left is the allowance for quadrature."""

@@ -69,7 +69,8 @@ class SinkhornClassifier(LinearClassifier, SinkhornLinear):
         each step. "svrg", "scsg", "sarah" and "storm" work on draws that are made once, as L-BFGS does where the objective is not exact.
     tol : float or None, default=None
         Certified relative gap at which the fit stops. None is 1e-4 for losses with a kink on draws and 1e-6 otherwise; the latter fits
-        on small data (at most 2^18 entries) go on towards 1e-13 and warn only when they miss 1e-6.
+        with little to read (at most 2^18 entries of X, times the draws where they are used) go on towards 1e-13 and warn only when they
+        miss 1e-6.
     max_passes : float or None, default=None
         Budget in passes over the data; None is `leeward.minimize`'s default.
     warm_start : bool, default=False
