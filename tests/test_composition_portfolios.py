@@ -281,7 +281,10 @@ def test_returns_that_are_no_numbers_are_named(make: Any, value: float) -> None:
         (lambda: lw.MeanCVaR(R, alpha=1.5), r"alpha must be in \(0, 1\], got 1.5"),
         (lambda: lw.MeanCVaR(R, -1.0), "lam must be finite and at least 0, got -1.0"),
         (lambda: lw.MeanCVaR(R, smoothing=0.0), "smoothing must be positive and finite, or None, got 0.0"),
-        (lambda: lw.MeanCVaR(R).value([0.1, 0.2]), r"w must have shape \(5,\)"),
+        (
+            lambda: lw.MeanCVaR(R).value([0.1, 0.2]),
+            r"w must have shape \(5,\), or \(4,\) for the weights alone, got shape \(2,\)",
+        ),
         (lambda: lw.MeanCVaR(R).value([0.1, 0.2, np.nan, 0.1]), "w must be finite, got nan at position 2"),
         (lambda: lw.MeanUpperSemideviation(R, order=3), "order must be 1 or 2, got 3"),
         (lambda: lw.MeanUpperSemideviation(R, smoothing=0.1), "smoothing is for order=1"),

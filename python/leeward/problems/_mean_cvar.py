@@ -111,8 +111,12 @@ class MeanCVaR(Composition):
     def point(self, w: ArrayLike) -> Vector:
         """w as a float64 (d + 1,) array; the d weights alone are completed by the best v."""
         array = _arrays.doubles(w, "w")
-        if array.shape != (self.penalised,):
+        if array.shape == (self.dim,):
             return super().point(array)
+        if array.shape != (self.penalised,):
+            raise ValueError(
+                f"w must have shape ({self.dim},), or ({self.penalised},) for the weights alone, got shape {array.shape}"
+            )
         if not np.isfinite(array).all():
             j = int(np.argmin(np.isfinite(array)))
             raise ValueError(f"w must be finite, got {array[j]} at position {j}")
