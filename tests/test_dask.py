@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+import time
 import warnings
 from collections.abc import Iterator
 from itertools import pairwise
@@ -21,6 +23,7 @@ import dask.array as da
 import dask.dataframe as dd
 import pandas as pd
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
 import leeward as lw
 from leeward import sklearn
@@ -151,6 +154,17 @@ def test_what_is_wrong_names_the_partition() -> None:
         RobustClassifier().fit(table, np.ones(N, int))
     with pytest.raises(ValueError, match="partition 2: y must hold labels among classes_"):
         RobustClassifier().fit(table, LABELS).robust_score(table, [*LABELS[:-1], "other"])
+    mixed = [*delayed((LABELS == "yes").astype(int), [0, 250]), *delayed(LABELS, [250, N])]
+    with pytest.raises(
+        TypeError, match="y must hold labels of one kind, got strings in partition 1 and none in partition 0"
+    ):
+        RobustClassifier().fit(delayed(X, [0, 250, N]), mixed)
+    with pytest.raises(TypeError, match="groups must hold labels of one kind, got strings in partition 1"):
+        RobustRegressor().fit(delayed(X, [0, 250, N]), Y, groups=mixed)
+    for model in (RobustClassifier(), RobustRegressor()):
+        for features in (table, X):
+            with pytest.raises(NotFittedError, match="not fitted yet"):
+                model.predict(features)
     with pytest.raises(ValueError, match="at least one row"):
         RobustRegressor().fit(delayed(X, [0, 0]), delayed(Y, [0, 0]))
     with pytest.raises(ValueError, match=r"sample_weight must be non-negative, got -1.0 at position 599"):
@@ -201,3 +215,9 @@ def test_a_worker_killed_in_the_middle_costs_time_and_nothing_else(
     broken = da.from_array(np.where(np.arange(N)[:, None] == 500, np.inf, X), chunks=(150, D))
     with pytest.raises(ValueError, match="partition 3: X must hold finite numbers"):
         RobustRegressor().fit(broken, target)
+    for _ in range(50):  # nothing of the fit that failed stays on the workers
+        gc.collect()
+        if not any(client.has_what().values()):
+            break
+        time.sleep(0.1)
+    assert not any(client.has_what().values())

@@ -178,6 +178,8 @@ def test_predictions_are_those_of_the_model_after_its_steps():
     start = net.inner.weight.clone()
     torch.nn.utils.vector_to_parameters(torch.from_numpy(w), [p for p in net.parameters() if p.requires_grad])
     assert torch.equal(net.inner.weight, start + 0.1)
+    with pytest.raises(ValueError, match="queries must have the 3 tasks of inputs, got 2"):
+        problem.predict(w, *support, query[0][:2])
 
 
 def test_a_model_in_single_precision_and_a_copy_answer_alike():
@@ -205,6 +207,16 @@ def test_losses_without_curvature_have_the_identity_for_a_jacobian():
         ({"model": square}, TypeError, "model must be a torch.nn.Module, got function"),
         ({"loss": 1.0}, TypeError, "loss must be callable, got float"),
         ({"loss": lambda out, y: (out - y) ** 2}, ValueError, r"loss must return one number, .*, got \(1, 1\)"),
+        (
+            {"loss": lambda out, y: ((out - y) ** 2).sum()},
+            ValueError,
+            "loss must return the mean over the samples: one sample",
+        ),
+        (
+            {"support": (np.ones((3, 2, 2)), np.ones((3, 2, 1)))},
+            TypeError,
+            r"must be a pair of tensors .*, got \['ndarray', 'ndarray'\]",
+        ),
         ({"support": torch.ones(3)}, TypeError, r"support must be a pair of tensors \(inputs, targets\), got Tensor"),
         (
             {"support": (torch.ones(3), torch.ones(3))},

@@ -50,6 +50,15 @@ MADE = {
 ALL = pytest.mark.parametrize("name", MADE)
 
 
+def closure_on_product(w, v):
+    def closure():
+        loss = ((X_ @ (w * v) - Y_) ** 2).mean()
+        loss.backward()
+        return loss
+
+    return closure
+
+
 @ALL
 def test_a_run_that_was_saved_and_loaded_has_the_same_bits(name):
     def made():
@@ -110,6 +119,36 @@ def test_frozen_and_unused_parameters_stay_and_a_missing_gradient_is_zero(name):
         network_step(optimiser, net, batch)
     assert torch.equal(net[3].bias, kept)
     assert not torch.equal(net[3].weight, weight)
+
+
+def test_a_stage_takes_parameters_that_froze_where_they_stand():
+    w, v = parameter(), torch.ones(D, dtype=torch.float64, requires_grad=True)
+    optimiser = SCSG([w, v], lr=0.05, batches=2, inner="mean")
+    closure = closure_on_product(w, v)
+    for _ in range(4):
+        optimiser.step(closure)  # a stage that moves both
+    w.requires_grad_(False)
+    for _ in range(8):  # the same batch each time: directions are gradients here
+        inner, (g,) = not optimiser.collecting, torch.autograd.grad(((X_ @ (w * v) - Y_) ** 2).mean(), v)
+        optimiser.step(closure)
+        if inner:
+            np.testing.assert_allclose(v.grad, g, rtol=1e-12)
+
+
+def test_parameters_that_train_again_in_a_snapshot_wait_for_the_next_stage():
+    w, v = parameter(), torch.ones(D, dtype=torch.float64, requires_grad=True)
+    optimiser = SCSG([w, v], lr=0.05, batches=3, inner="mean")
+    closure = closure_on_product(w, v)
+    for frozen in (False, True, False):
+        w.requires_grad_(not frozen)
+        optimiser.step(closure)
+    place = w.detach().clone()
+    for _ in range(3):
+        optimiser.step(closure)
+    assert torch.equal(w, place)
+    for _ in range(6):
+        optimiser.step(closure)
+    assert not torch.equal(w, place)
 
 
 def test_a_parameter_that_one_batch_leaves_out_moves_by_what_is_kept_of_it():
@@ -297,3 +336,35 @@ def test_what_a_step_needs_is_said():
     optimiser.step([lambda: w.sum()])
     with pytest.raises(ValueError, match="levels must be 1, as in the steps before, got 2"):
         optimiser.step([lambda: w.sum(), lambda u: u])
+
+
+@pytest.mark.parametrize("made", [PMVR, SMVR], ids=lambda c: c.__name__)
+def test_levels_that_change_shape_are_named(made):
+    w = parameter()
+    optimiser = made([w])
+    optimiser.step([lambda: X_[:5] @ w, lambda u: u.mean()])
+    place = w.detach().clone()
+    with pytest.raises(ValueError, match=r"level 1 must return shape \(5,\) in each step, got \(6,\)"):
+        optimiser.step([lambda: X_[:6] @ w, lambda u: u.mean()])
+    assert torch.equal(w, place)
+
+
+def test_jacobians_of_one_level_without_gradients_around_and_of_mixed_precision():
+    idle, w, same = parameter(), parameter(), parameter()
+    levels = [lambda: ((X_ @ w - Y_) ** 2).mean()]
+    optimiser, other = SMVR([idle, w], lr=0.05), PMVR([same], lr=0.05)
+    with torch.no_grad():
+        for _ in range(3):
+            optimiser.step(levels)
+            other.step([lambda: ((X_ @ same - Y_) ** 2).mean()])
+    np.testing.assert_allclose(w.detach(), same.detach(), atol=1e-14)
+    single, double = (torch.ones(D, dtype=torch.float32, requires_grad=True) for _ in range(2))
+    for p, mixed in ((single, True), (double, False)):
+        optimiser = SMVR([p], lr=0.05)
+        for _ in range(3):
+            optimiser.step(
+                [lambda p=p: X_.float() @ p, lambda u, m=mixed: u.double() if m else u, lambda u: (u**2).mean()]
+            )
+    np.testing.assert_allclose(single.detach(), double.detach(), rtol=1e-5)
+    with pytest.raises(TypeError, match=r"level 1 must return real numbers.*, got torch.complex128"):
+        SMVR([w]).step([lambda: w * 1j, lambda u: u.abs().sum()])

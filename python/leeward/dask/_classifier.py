@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
 
 from leeward import sklearn
 from leeward.dask._linear import InPartitions
@@ -139,6 +140,7 @@ class RobustClassifier(InPartitions, sklearn.RobustClassifier):
         """Base weights with the class weights in them, and the classes that have some weight."""
         parts = [None] * len(labels) if weight is None else table.cut(weight)
         found = table.fetch(table.ask(_masses, labels, parts))
+        table.one_kind([names for names, _ in found], "y")
         classes, place = np.unique(np.concatenate([names for names, _ in found]), return_inverse=True)
         mass = np.bincount(place, np.concatenate([part for _, part in found])).astype(np.float64)
         if self.class_weight is not None:
@@ -157,6 +159,7 @@ class RobustClassifier(InPartitions, sklearn.RobustClassifier):
         return self._encoded(table, table.column(y, "y"), known=True)
 
     def _predicted_dtype(self) -> Any:
+        check_is_fitted(self)
         return self.classes_.dtype
 
     def decision_function(self, X: Any) -> Any:

@@ -6,6 +6,7 @@ held is made again from the graph it came from.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from typing import Any, Protocol
@@ -69,7 +70,10 @@ class Cluster:
             return list(self.client.map(function, *columns, pure=False))
 
     def fetch(self, handles: list[Any]) -> list[Any]:
-        return list(self.client.gather(handles))
+        try:
+            return list(self.client.gather(handles))
+        except Exception as error:
+            raise _own(error) from error.__cause__
 
 
 def engine_here() -> Engine:
@@ -118,6 +122,16 @@ def _is_loss(error: Exception) -> bool:
     except ImportError:
         return False
     return isinstance(error, KilledWorker | CommClosedError | CancelledError)
+
+
+def _own(error: Exception) -> Exception:
+    """A copy of an error that the client keeps: frames that it passes, and their handles, would be kept for as long."""
+    try:
+        own = copy.copy(error).with_traceback(error.__traceback__)
+    except Exception:  # an error of the user's that does not copy
+        return error
+    error.__traceback__ = None
+    return own
 
 
 def numbered(function: Callable[..., Any], number: int, *arguments: Any) -> Any:

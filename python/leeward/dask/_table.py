@@ -83,8 +83,18 @@ class Table:
         if groups is None:
             return None
         labels = self.column(groups, "groups")
-        names = np.unique(np.concatenate(self.fetch(self.ask(_group_names, labels))))
+        found = self.fetch(self.ask(_group_names, labels))
+        self.one_kind(found, "groups")
+        names = np.unique(np.concatenate(found))
         return np.concatenate(self.fetch(self.shared(_codes, labels, more=(names,)))).astype(np.int64)
+
+    def one_kind(self, found: list[NDArray[Any]], name: str) -> None:
+        """TypeError unless the labels are strings in all partitions or in none: joined, numbers would become strings."""
+        kinds = {isinstance(labels[0], str): number for labels, number in zip(found, self._numbers, strict=True)}
+        if len(kinds) > 1:
+            raise TypeError(
+                f"{name} must hold labels of one kind, got strings in partition {kinds[True]} and none in partition {kinds[False]}"
+            )
 
     def models(self, targets: list[Any], loss: Any, intercept: bool, threads: int | None) -> Models:
         """Linear models of the partitions; on a cluster with one thread each unless more are asked for."""

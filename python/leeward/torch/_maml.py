@@ -51,7 +51,8 @@ class _Network:
     def data(self, name: str, pair: Any) -> tuple[Any, Any]:
         """Inputs and targets (tasks, samples, ...), in the model's type where they are not integers."""
         if not (isinstance(pair, tuple | list) and len(pair) == 2 and all(isinstance(t, torch.Tensor) for t in pair)):
-            raise TypeError(f"{name} must be a pair of tensors (inputs, targets), got {type(pair).__name__}")
+            kinds = [type(t).__name__ for t in pair] if isinstance(pair, tuple | list) else type(pair).__name__
+            raise TypeError(f"{name} must be a pair of tensors (inputs, targets), got {kinds}")
         if any(t.dim() < 2 or 0 in t.shape[:2] for t in pair) or pair[0].shape[:2] != pair[1].shape[:2]:
             shapes = " and ".join(str(tuple(t.shape)) for t in pair)
             raise ValueError(f"{name} must have inputs and targets of shape (tasks, samples, ...), got {shapes}")
@@ -77,6 +78,16 @@ class _Network:
             return value
 
         return vmap(one)(rows, inputs, targets)
+
+    @torch.no_grad()
+    def check_mean(self, inputs: Any, targets: Any) -> None:
+        """ValueError where a sample taken twice has another loss than once: a sum, or a loss of pairs."""
+        row, first = self.tensor(self.start).expand(1, -1), [t[:1, :1] for t in (inputs, targets)]
+        once, twice = (float(self.losses(row, *(t.repeat_interleave(k, 1) for t in first))) for k in (1, 2))
+        if math.isfinite(once) and abs(twice - once) > 0.05 * abs(once):
+            raise ValueError(
+                f"loss must return the mean over the samples: one sample gives {once:.6g}, and the same one twice {twice:.6g}"
+            )
 
     def _views(self, row: Any) -> dict[str, Any]:
         places = zip(self.names, self.shapes, self.ends[:-1], self.ends[1:], strict=True)
@@ -297,8 +308,7 @@ class MAML(lw.Composition):
         tasks, d = len(inner[0]), network.dim
         if len(outer[0]) != tasks:
             raise ValueError(f"query must have the {tasks} tasks of support, got {len(outer[0])}")
-        with torch.no_grad():
-            network.losses(network.tensor(network.start).expand(1, -1), *(t[:1, :1] for t in outer))
+        network.check_mean(*outer)
         self._arguments = (model, loss, support, query)
         self._options = {"steps": int(steps), "lr": float(lr), "sample": sample, "l2": l2}
         self._network, self.steps, self.lr = network, int(steps), float(lr)
@@ -321,6 +331,9 @@ class MAML(lw.Composition):
     def predict(self, w: Any, inputs: Any, targets: Any, queries: Any) -> Any:
         """The model's outputs for queries (tasks, samples, ...), after its steps from w on the inputs and targets of these tasks."""
         pair, network = self._network.data("inputs and targets", (inputs, targets)), self._network
+        asked = network.data("queries", (queries, queries))[0]
+        if len(asked) != len(pair[0]):
+            raise ValueError(f"queries must have the {len(pair[0])} tasks of inputs, got {len(asked)}")
         rows = network.tensor(self.point(w)).expand(len(pair[0]), -1)
         for _ in range(self.steps):
             with torch.enable_grad():
@@ -328,7 +341,7 @@ class MAML(lw.Composition):
                 (gradient,) = torch.autograd.grad(network.losses(at, *pair).sum(), at)
             rows = at.detach() - self.lr * gradient
         with torch.no_grad():
-            return network.outputs(rows, network.data("queries", (queries, queries))[0])
+            return network.outputs(rows, asked)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuilt, (self._arguments, self._options)

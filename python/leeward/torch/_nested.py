@@ -55,9 +55,15 @@ class _Pass:
     def jacobians(self, params: list[Any]) -> list[tuple[Gradients, Any]]:
         """Of each level: (m, *shape) for each parameter (None where it has no part), and (m, m_before) for its input."""
         every = []
-        for at, value in zip(self.inputs, self.outputs, strict=True):
+        for i, (at, value) in enumerate(zip(self.inputs, self.outputs, strict=True)):
             targets = [*params, *([] if at is None else [at])]
-            rows = [torch.autograd.grad(y, targets, retain_graph=True, allow_unused=True) for y in value.reshape(-1)]
+            if value.is_complex():
+                raise TypeError(
+                    f"level {i + 1} must return real numbers, of which there are Jacobians, got {value.dtype}"
+                )
+            with torch.enable_grad():
+                each = value.reshape(-1).unbind()
+            rows = [torch.autograd.grad(y, targets, retain_graph=True, allow_unused=True) for y in each]
             stacked: Gradients = [None if g[0] is None else torch.stack(g) for g in zip(*rows, strict=True)]
             inner = None
             if at is not None:
@@ -101,8 +107,14 @@ class _Nested(Recursive):
 
     def _stale(self, chain: list[Callable[..., Any]]) -> tuple[_Pass, list[Any]]:
         """The levels at the last point, each at the last estimate of the one before."""
-        values, there = self.values or [], _Pass()
-        return there, [there.take(level, i, values[i - 1] if i else None) for i, level in enumerate(chain)]
+        values, there, stale = self.values or [], _Pass(), []
+        for i, level in enumerate(chain):
+            stale.append(there.take(level, i, values[i - 1] if i else None))
+            if stale[i].shape != values[i].shape:
+                raise ValueError(
+                    f"level {i + 1} must return shape {tuple(values[i].shape)} in each step, got {tuple(stale[i].shape)}"
+                )
+        return there, stale
 
     def _fresh(self, chain: list[Callable[..., Any]], stale: list[Any] | None) -> tuple[_Pass, list[Any]]:
         """The levels at the present point, and the new estimates."""
@@ -111,10 +123,6 @@ class _Nested(Recursive):
         for i, level in enumerate(chain):
             u = here.take(level, i, u)
             if stale is not None and self.values is not None:
-                if stale[i].shape != self.values[i].shape:
-                    raise ValueError(
-                        f"level {i + 1} must return shape {tuple(self.values[i].shape)} in each step, got {tuple(stale[i].shape)}"
-                    )
                 u = u + remaining * (self.values[i] - stale[i])
             now.append(u)
         if now[-1].numel() != 1:
@@ -249,19 +257,19 @@ class SMVR(_Nested):
         new = here.jacobians(params)
         self._check_dense([g for level in new for g in level[0]])
         with torch.no_grad(), torch.autocast(params[0].device.type, enabled=False):
-            for p, direction in zip(params, self._tracked(params, new, old), strict=True):
+            for p, direction in zip(params, self._tracked(params, new, old, now[-1]), strict=True):
                 p.grad = direction
         self._run["values"] = now
         self._go()
         return now[-1]
 
-    def _tracked(self, params: list[Any], new: Any, old: Any) -> Gradients:
+    def _tracked(self, params: list[Any], new: Any, old: Any, now: Any) -> Gradients:
         """Follows the Jacobians; returns their product."""
         remaining = self._remaining()
         first = 1.0 - self._beta(self.param_groups[0])
         inner = self._run.setdefault("jacobians", [None] * len(new))
         total: Gradients = [None] * len(params)
-        by = new[-1][0][0].new_ones(1) if new[-1][1] is None else new[-1][1].new_ones(1)
+        by = now.new_ones(1)
         for i in reversed(range(len(new))):
             for k, p in enumerate(params):
                 name = f"jacobian_{i}"
@@ -280,5 +288,5 @@ class SMVR(_Nested):
                 if inner[i] is not None and old is not None:
                     J = J - first * old[i][1] + first * inner[i]
                 inner[i] = J
-                by = by @ J
+                by = by.to(J.dtype) @ J
         return total

@@ -75,6 +75,10 @@ class VarianceReduced(torch.optim.Optimizer):
     def _trained(self) -> list[Any]:
         return [p for group in self.param_groups for p in group["params"] if p.requires_grad]
 
+    def _frozen(self) -> list[Any]:
+        """The parameters that do not train now, but hold something of when they did."""
+        return [p for group in self.param_groups for p in group["params"] if not p.requires_grad and p in self.state]
+
     def _own(self, p: Any, name: str) -> Any:
         """What is stored for a parameter, or None."""
         return self.state[p].get(name) if p in self.state else None

@@ -144,9 +144,12 @@ class SCSG(VarianceReduced):
             for p in params:
                 self.state[p]["snapshot"] = p.detach().clone()
                 self.state[p].pop("mean", None)
+        for p in self._frozen():  # they stand where they are, and wait for the next stage when they train again
+            self.state[p].pop("snapshot", None)
+            self.state[p].pop("mean", None)
         m = self._batches(run["stage"])
         for p, gradient in zip(params, found, strict=True):
-            if gradient is None:
+            if gradient is None or self._own(p, "snapshot") is None:
                 continue
             mean = self._own(p, "mean")
             if mean is None:
