@@ -109,6 +109,27 @@ def test_losses_and_callables_of_your_own() -> None:
     assert attacks.fgsm(network(), IMAGES[:0], LABELS[:0], 0.1).shape == (0, 1, 8, 8)
 
 
+def test_bounds_are_numbers_or_tensors_of_any_type() -> None:
+    plain = attacks.pgd(network(), IMAGES, LABELS, 0.3, bounds=(0.0, 1.0))
+    ends = torch.zeros(8, 8, dtype=torch.float64), torch.ones(8, 8, dtype=torch.float64)
+    for bounds in (ends, (0, ends[1]), (ends[0], 1.0)):
+        assert torch.equal(attacks.pgd(network(), IMAGES, LABELS, 0.3, bounds=bounds), plain)
+
+
+@pytest.mark.parametrize("slope", [1e-30, 1.0, 1e30])
+def test_steps_have_their_length_where_gradients_cannot_be_squared(slope: float) -> None:
+    x = torch.zeros(2, 2)
+    for move, one in (
+        (
+            attacks.pgd(lambda t: t @ torch.tensor([3.0, 4.0]) * slope, x, None, 0.5, norm="l2", loss=lambda z, y: z),
+            False,
+        ),
+        (attacks.pgd(lambda t: t * slope, x[:, 0], None, 0.5, norm="l2", loss=lambda z, y: z), True),
+        (attacks.mim(lambda t: t * slope, x[:, 0], None, 0.5, loss=lambda z, y: z), True),
+    ):
+        torch.testing.assert_close(move, torch.full((2,), 0.5) if one else torch.tensor([[0.3, 0.4]] * 2))
+
+
 @pytest.mark.parametrize(
     ("change", "kind", "words"),
     [
@@ -117,6 +138,7 @@ def test_losses_and_callables_of_your_own() -> None:
         ({"x": LABELS}, TypeError, "x must be a tensor of a floating type, got torch.int64"),
         ({"x": torch.tensor(1.0)}, ValueError, "x must have a dimension of samples"),
         ({"bounds": (0.5, 1.0)}, ValueError, "inputs lie outside bounds"),
+        ({"bounds": (0.0, None)}, TypeError, r"bounds must be a pair \(lower, upper\) .*, got \(0.0, None\)"),
         ({"loss": torch.nn.CrossEntropyLoss()}, ValueError, r"one loss a sample, shape \(12,\), got \(\)"),
         ({"steps": 0}, ValueError, "steps must be a whole number of at least 1, got 0"),
         ({"step": -0.1}, ValueError, "step must be positive and finite, got -0.1"),

@@ -215,7 +215,9 @@ class _Target:
         self.low: Any = None
         self.high: Any = None
         if bounds is not None:
-            self.low, self.high = bounds
+            if not isinstance(bounds, tuple | list) or len(bounds) != 2 or any(bound is None for bound in bounds):
+                raise TypeError(f"bounds must be a pair (lower, upper) of numbers or tensors, got {bounds!r}")
+            self.low, self.high = (torch.as_tensor(b, dtype=x.dtype, device=x.device) for b in bounds)
         if bounds is not None and not bool(((self.x >= self.low) & (self.x <= self.high)).all()):
             raise ValueError("inputs lie outside bounds")
 
@@ -258,14 +260,21 @@ def _cross_entropy(scores: torch.Tensor, y: Any) -> torch.Tensor:
     return torch.nn.functional.cross_entropy(scores, y, reduction="none")
 
 
-def _size(t: Any, order: int) -> Any:
+def _size(t: Any, order: float) -> Any:
     """Norms of the samples, with dimensions of length 1 behind the first."""
-    return torch.linalg.vector_norm(t.flatten(1), order, dim=1).view(-1, *[1] * (t.dim() - 1))
+    return torch.linalg.vector_norm(_rows(t), order, dim=1).view(-1, *[1] * (t.dim() - 1))
+
+
+def _rows(t: Any) -> Any:
+    return t.reshape(len(t), max(t[:1].numel(), 1))
 
 
 def _unit(t: Any) -> Any:
-    size = _size(t, 2)
-    return t / torch.where(size > 0, size, 1.0)
+    """Samples of length 1, also where their squares overflow or vanish; zeros stay."""
+    for order in (math.inf, 2):
+        size = _size(t, order)
+        t = t / torch.where(size > 0, size, 1.0)
+    return t
 
 
 def _inside(x: Any, epsilon: float, norm: str, seed: int) -> Any:
