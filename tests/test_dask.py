@@ -8,6 +8,7 @@ import signal
 import time
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import CancelledError
 from itertools import pairwise
 from typing import Any
 
@@ -179,6 +180,43 @@ def test_parameters_are_those_of_the_estimators_of_one_machine() -> None:
     model = clone(RobustClassifier(lw.CVaR(0.3), l2=0.5)).set_params(risk__alpha=0.2)
     assert (model.risk, model.l2) == (lw.CVaR(0.2), 0.5)
     assert not hasattr(model, "partial_fit")
+
+
+def test_a_pass_that_lost_its_workers_is_made_again_and_other_errors_are_not() -> None:
+    distributed = pytest.importorskip("distributed", reason="distributed is not installed")
+    from leeward.dask._engine import Models
+
+    class Handle:
+        status, retried = "error", 0
+
+        def retry(self) -> None:
+            self.retried += 1
+
+    class Unlucky:
+        places, remote = 1, True
+
+        def __init__(self, *errors: Exception) -> None:
+            self.errors = list(errors)
+
+        def start(self, values: Any) -> Any:
+            return values
+
+        def call(self, function: Any, *columns: Any) -> list[Any]:
+            return [function(*row) for row in zip(*columns, strict=True)]
+
+        def fetch(self, handles: Any) -> Any:
+            if self.errors:
+                raise self.errors.pop()
+            return handles
+
+    lost = [distributed.KilledWorker("task", None, 0), CancelledError("task")]
+    handle = Handle()
+    assert Models(Unlucky(*lost), [handle]).map(lambda _, a, b: a + b, (1,), ([2],)) == [3]
+    assert handle.retried == 2
+    with pytest.raises(CancelledError):
+        Models(Unlucky(*[CancelledError("task")] * 9), [handle]).map(lambda _: 0)
+    with pytest.raises(ValueError, match="of the data"):
+        Models(Unlucky(ValueError("of the data")), [handle]).map(lambda _: 0)
 
 
 @pytest.fixture(scope="module")

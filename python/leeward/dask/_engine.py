@@ -25,6 +25,7 @@ class Engine(Protocol):
     """How handles are made, asked and fetched."""
 
     places: int  # how many partitions can be worked on side by side
+    remote: bool  # whether they are elsewhere
 
     def start(self, values: Sequence[Any]) -> list[Any]:
         """Handles of delayed values, futures or plain values."""
@@ -39,7 +40,7 @@ class Engine(Protocol):
 class Here:
     """This process: Dask's own scheduler loads the partitions, the core's threads work on one after the other."""
 
-    places = 1
+    places, remote = 1, False
 
     def start(self, values: Sequence[Any]) -> list[Any]:
         return list(dask.compute(*values))
@@ -53,6 +54,8 @@ class Here:
 
 class Cluster:
     """The workers of a client: values stay where they were made, and are made again where a worker is lost."""
+
+    remote = True
 
     def __init__(self, client: Any) -> None:
         if client.asynchronous:

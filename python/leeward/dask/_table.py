@@ -98,7 +98,7 @@ class Table:
 
     def models(self, targets: list[Any], loss: Any, intercept: bool, threads: int | None) -> Models:
         """Linear models of the partitions; on a cluster with one thread each unless more are asked for."""
-        threads = 1 if threads is None and self.engine.places > 1 else threads
+        threads = 1 if threads is None and self.engine.remote else threads
         handles = self.shared(_model, self._blocks, targets, more=(loss, intercept, threads))
         return Models(self.engine, handles)
 
