@@ -208,3 +208,13 @@ def test_smvr_and_pmvr_come_near_the_full_batch() -> None:
     for algorithm in (lw.SMVR(batch=16, step=0.3), lw.PMVR(batch=16, step=0.3)):
         result = lw.minimize(problem.composition(), algorithm=algorithm, max_passes=100)
         assert problem.value(result.x) - best.fun <= 0.05 * (start - best.fun)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_stochastic_algorithms_draw_groups_and_know_the_features_units(weighted: bool) -> None:
+    units = np.array([1.0, 300.0, 0.01])
+    oracle = lw.LinearModel(X * units, Y, l2=1e-6, sample_weight=P if weighted else None)
+    problem = lw.HierarchicalTilt(oracle, np.arange(N) % 6, 2.0, 1.0)
+    start, best = problem.value(np.zeros(D + 1)), lw.minimize(problem).fun
+    found = lw.minimize(problem, algorithm=lw.SGD(lw.Minibatch(4)), max_passes=30)
+    assert found.fun <= best + 0.2 * (start - best)

@@ -109,7 +109,8 @@ def scaling(problem: Robust, domain: Domain | None) -> Vector | None:
     mixes = domain is not None and not domain.separable
     if mixes or model is None:
         return None
-    scale = column_moments(model, problem.base) + (model.l2 + problem.spread)
+    weight = model.sample_weight  # of the rows: those of the problem may be of groups
+    scale = column_moments(model, None if weight is None else weight / weight.sum()) + (model.l2 + problem.spread)
     largest = float(scale.max())
     if largest == 0:
         return None
