@@ -162,7 +162,7 @@ def test_products_share_the_evaluation_of_the_value():
     net.inner.register_forward_hook(lambda *given: calls.append(1))
     problem = MAML(net, square, support, query, steps=2, lr=0.4)
     calls.clear()
-    counts = lw.minimize(problem, algorithm=lw.PMVR(batch=2, step=0.1), max_passes=20, trace=10**9, tol=0.0).counts
+    counts = lw.minimize(problem, algorithm=lw.PMVR(batch=2, step=0.1), max_passes=10, trace=10**9, tol=0.0).counts
     assert counts["products"] == counts["values"]
     assert 1 <= len(calls) / (counts["values"] / 2) < 1.5  # and records, on all samples
 

@@ -138,9 +138,13 @@ class VarianceReduced(torch.optim.Optimizer):
             largest = [norm.cpu() for norm in torch._foreach_norm(found, math.inf)] if found else []
             if not all(bool(norm.isfinite()) for norm in largest):
                 return False
-        for p, part in zip(params, kept, strict=True):
-            if part is not None:
-                p.grad = part.clone() if p.grad is None else p.grad.add_(part)
+        there = [(p, part) for p, part in zip(params, kept, strict=True) if part is not None]
+        both = [(p.grad, part) for p, part in there if p.grad is not None]
+        if both:
+            torch._foreach_add_([gradient for gradient, _ in both], [part for _, part in both])
+        for p, part in there:
+            if p.grad is None:
+                p.grad = part.clone()
         return True
 
     @torch.no_grad()

@@ -51,7 +51,12 @@ class Recursive(VarianceReduced):
         """Makes the new direction from the gradients at both points, and moves along it; False where it is left out."""
         remaining = self._remaining()
         before = [self._own(p, "direction") for p in params]
-        kept = [None if d is None else d * r for d, r in zip(before, remaining, strict=True)]
+        kept: Gradients = [None] * len(params)
+        known = [k for k, d in enumerate(before) if d is not None]
+        if known:
+            parts = torch._foreach_mul([before[k] for k in known], [remaining[k] for k in known])
+            for k, part in zip(known, parts, strict=True):
+                kept[k] = part
         old = [None if d is None else g for g, d in zip(old, before, strict=True)]  # first gradients start afresh
         if not self._direct(params, difference(new, old, remaining), kept, scaler):
             return False
