@@ -36,14 +36,14 @@ FILE = DATA / "omniglot" / "omniglot28.npz"
 STEPS, RATE, WAYS, HIDDEN = 5, 0.4, 5, 16
 RECORDS = 8  # of a run
 functional = torch.nn.functional
-ADAM, PLAIN, BETAS = (0.001, 0.003, 0.01), (0.01, 0.03, 0.1), (0.1, 0.5)
+ADAM, PLAIN, BETAS = (0.001, 0.003, 0.01), (0.03, 0.1, 0.3), (0.1, 0.5)
 # Name -> step sizes, betas.
 GRID: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
     "PMVR-Adam": (ADAM, BETAS),
     "PMVR": (PLAIN, BETAS),
     "SCSC-Adam": (ADAM, BETAS),
     "SCSC": (PLAIN, BETAS),
-    "NLASG": (PLAIN, (0.0,)),
+    "NLASG": ((0.3, 1.0, 3.0), (0.0,)),  # of which it goes a share 1/sqrt(steps)
     "A-TSCGD": (PLAIN, (0.0,)),
     "MAML-Adam": (ADAM, (0.0,)),
     "MAML-SGD": (PLAIN, (0.0,)),
@@ -102,20 +102,25 @@ def accuracy(problem: MAML, w: Any, x: Any, y: Any, shots: int) -> float:
     return float((out.argmax(-1) == y[:, 10:]).float().mean())
 
 
-def algorithm(job: Job) -> Any:
-    """The method on the composition; first batches are all samples for those that live on differences."""
+def algorithm(job: Job, steps: int) -> Any:
+    """The method on the composition; PMVR's first batch is all samples."""
     batch, step, update = job.shots, job.step, lw.Adam() if job.method.endswith("-Adam") else None
     if job.method.startswith("PMVR"):
         return lw.PMVR(batch=batch, first_batch=10, step=step, beta=job.beta, update=update)
     if job.method.startswith("SCSC"):
         return lw.SCSC(batch=batch, step=step, beta=job.beta, update=update)
-    return lw.NLASG(batch=batch, step=step) if job.method == "NLASG" else lw.ATSCGD(batch=batch, step=step)
+    if job.method == "NLASG":
+        return lw.NLASG(batch=batch, step=step, tau=steps**-0.5)
+    return lw.ATSCGD(batch=batch, step=step)
 
 
 def through_levels(job: Job, problem: MAML, score: Any) -> list[float]:
     """Scores at the records of a run on the composition."""
     draws = job.tasks * WAYS * (STEPS + 1) * job.shots * (2 if job.method == "A-TSCGD" else 1)  # images of a step
-    steps = max(RECORDS, round(job.images / draws))
+    first = (
+        draws * (10 / job.shots - 1) if job.method.startswith("PMVR") else 0.0
+    )  # images of the first step beyond those
+    steps = max(RECORDS, round((job.images - first) / draws))
     found = [score(problem.start())]
 
     def record(state: Any) -> bool:
@@ -127,7 +132,7 @@ def through_levels(job: Job, problem: MAML, score: Any) -> list[float]:
         warnings.simplefilter("ignore")  # a step that is too large
         lw.minimize(
             problem,
-            algorithm=algorithm(job),
+            algorithm=algorithm(job, steps),
             max_passes=1e9,
             tol=0.0,
             seed=job.seed,
