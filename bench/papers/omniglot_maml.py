@@ -14,6 +14,7 @@ draws), and the accuracy after five steps on k images a class of tasks of charac
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
 import multiprocessing
 import os
@@ -64,6 +65,7 @@ class Job:
     testing: bool  # on test tasks, else on the validation tasks
 
 
+@functools.cache
 def characters() -> Any:
     """(1623, 20, 196) images, centred, and the characters for training, validation and tests.
 
@@ -114,18 +116,18 @@ def algorithm(job: Job, steps: int) -> Any:
     return lw.ATSCGD(batch=batch, step=step)
 
 
-def through_levels(job: Job, problem: MAML, score: Any) -> list[float]:
-    """Scores at the records of a run on the composition."""
+def through_levels(job: Job, problem: MAML) -> list[Any]:
+    """The points at the records of a run on the composition."""
     draws = job.tasks * WAYS * (STEPS + 1) * job.shots * (2 if job.method == "A-TSCGD" else 1)  # images of a step
     first = (
         draws * (10 / job.shots - 1) if job.method.startswith("PMVR") else 0.0
     )  # images of the first step beyond those
     steps = max(RECORDS, round((job.images - first) / draws))
-    found = [score(problem.start())]
+    found = [problem.start()]
 
     def record(state: Any) -> bool:
         if len(state.trace) > 1:  # the first record is the start
-            found.append(score(state.w))
+            found.append(state.w.copy())
         return len(found) > RECORDS
 
     with warnings.catch_warnings():
@@ -143,14 +145,14 @@ def through_levels(job: Job, problem: MAML, score: Any) -> list[float]:
     return found
 
 
-def plain(job: Job, problem: MAML, x: Any, y: Any, score: Any) -> list[float]:
-    """Scores at the records of plain MAML: by differentiation through five steps on one draw of each task."""
+def plain(job: Job, problem: MAML, x: Any, y: Any) -> list[Any]:
+    """The points at the records of plain MAML: by differentiation through five steps on one draw of each task."""
     rng = np.random.default_rng(job.seed)
     w = torch.from_numpy(problem.start()).float().requires_grad_()
     made = torch.optim.Adam if job.method == "MAML-Adam" else torch.optim.SGD
     optimiser = made([w], lr=job.step)
     steps = max(RECORDS, round(job.images / (job.tasks * WAYS * 2 * job.shots)))
-    found = [score(problem.start())]
+    found = [problem.start()]
     shapes = [(HIDDEN, x.shape[-1]), (HIDDEN,), (WAYS, HIDDEN), (WAYS,)]
     sizes = [int(np.prod(shape)) for shape in shapes]
     many = torch.arange(job.tasks)[:, None]
@@ -171,23 +173,24 @@ def plain(job: Job, problem: MAML, x: Any, y: Any, score: Any) -> list[float]:
         (loss_of(rows, query) / job.tasks).backward()
         optimiser.step()
         if t * RECORDS // steps > (t - 1) * RECORDS // steps:
-            found.append(score(w.detach().double().numpy()))
+            found.append(w.detach().double().numpy())
     return found
 
 
 def run(job: Job) -> list[float]:
-    """Accuracies at the start and at the records; the last one stands for those that a run which diverged has not."""
+    """Accuracies at the start and at the records, those of guesses where a run has diverged; the last one alone without ``testing``."""
     torch.set_num_threads(1)
     images, (train, validation, test) = characters()
     x, y = tasks_of(images, train, job.tasks, seed=1)
     other = tasks_of(images, test, 200, seed=2) if job.testing else tasks_of(images, validation, 100, seed=3)
     problem = problem_of(x, y, job.seed)
 
-    def score(w: Any) -> float:
-        return accuracy(problem, w, *other, job.shots) if np.isfinite(w).all() else 1.0 / WAYS
-
-    found = plain(job, problem, x, y, score) if job.method.startswith("MAML") else through_levels(job, problem, score)
-    return found + [1.0 / WAYS] * (RECORDS + 1 - len(found))
+    points = plain(job, problem, x, y) if job.method.startswith("MAML") else through_levels(job, problem)
+    points += [np.full(problem.dim, np.nan)] * (RECORDS + 1 - len(points))
+    return [
+        accuracy(problem, w, *other, job.shots) if np.isfinite(w).all() else 1.0 / WAYS
+        for w in (points if job.testing else points[-1:])
+    ]
 
 
 def interval(values: Any) -> float:
@@ -231,11 +234,10 @@ def table(found: dict[str, tuple[float, float, Any]]) -> str:
         above = 100 * (mine[:, -1] - curves[:, -1])
         against = "" if name == "PMVR-Adam" else f"{above.mean():+.1f} +- {interval(above):.1f}"
         shown = f"{beta:g}" if beta else ""
-        against = against.replace(" +- nan", "")  # one seed
         lines.append(
             f"{name:<12}{step:>7g}{shown:>6}{first:>8.1f}{half:>8.1f}{end:>8.1f}{100 * interval(curves[:, -1]):>7.1f}   {against}"
         )
-    return "\n".join(lines)
+    return "\n".join(lines).replace("+- nan", "").replace("nan", "   ")  # one seed has no interval
 
 
 def draw(results: dict[int, Any], totals: dict[int, float], out: Path) -> None:
@@ -266,7 +268,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="one shot, one seed, 10 tasks, 16 steps")
     parser.add_argument("--seeds", type=int, help="runs of each method, 3 by default")
     parser.add_argument("--tasks", type=int, help="M, 40 by default")
-    parser.add_argument("--steps", type=int, help="steps of PMVR; all methods draw as many images. 300 by default")
+    parser.add_argument("--steps", type=int, help="steps of PMVR; all methods draw as many images. 200 by default")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--out", type=Path, help="where to write the figure, a PNG")
     options = parser.parse_args()
@@ -274,7 +276,7 @@ def main() -> int:
         sys.exit(f"skipped: no {FILE}; set LEEWARD_DATA to the folder of the data sets")
     seeds = options.seeds or (1 if options.quick else 3)
     tasks = options.tasks or (10 if options.quick else 40)
-    steps = options.steps or (16 if options.quick else 300)
+    steps = options.steps or (16 if options.quick else 200)
     results, totals = {}, {}
     with multiprocessing.get_context("spawn").Pool(options.jobs) as pool:
         for shots in (1,) if options.quick else (1, 5):
