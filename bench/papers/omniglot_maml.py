@@ -69,7 +69,7 @@ class Job:
 def characters() -> Any:
     """(1623, 20, 196) images, centred, and the characters for training, validation and tests.
 
-    The scale makes the steps' rate times the losses' curvature about 1: far above, no product of drawn Jacobians I - a H is of use.
+    The scale keeps the steps' rate times the losses' curvature below 1: above, products of drawn Jacobians I - a H are mostly noise.
     """
     pixels = torch.from_numpy(np.load(FILE)["X"].astype(np.float32) / 15.0)
     images = functional.avg_pool2d(pixels, 2).flatten(2)
