@@ -55,7 +55,7 @@ LEEWARD_INLINE void capped_factors(const ShortFrame<R>& f, const Tilt<R>& t, dou
     LEEWARD_LANES
     for (int r = 0; r < R; ++r) {
       const double rest = f.size - cap * clipped[r], free_sum = v.row[1][r];
-      live[r] = (rest > 1e-6 * f.size) & (free_sum > 0) ? live[r] : 0.0;
+      live[r] = ((rest > 1e-6 * f.size) & (free_sum > 0)) ? live[r] : 0.0;
       out->u[r] = live[r] > 0.0 ? rest / free_sum : out->u[r];
     }
     v.start(f.padded);
@@ -72,7 +72,7 @@ LEEWARD_INLINE void capped_factors(const ShortFrame<R>& f, const Tilt<R>& t, dou
     LEEWARD_LANES
     for (int r = 0; r < R; ++r) {
       const bool found = v.row[0][r] == clipped[r];
-      out->iterations[r] = (live[r] > 0.0) & found ? static_cast<double>(step) : out->iterations[r];
+      out->iterations[r] = ((live[r] > 0.0) & found) ? static_cast<double>(step) : out->iterations[r];
       live[r] = found ? 0.0 : live[r];
       clipped[r] = v.row[0][r];
     }

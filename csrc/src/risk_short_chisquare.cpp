@@ -55,7 +55,7 @@ struct RadiusForm {
       const double count = s[0][r], inverse = 1.0 / count;
       const double mean = s[1][r] * inverse, spread = s[2][r] * inverse - mean * mean;
       const double idle = f.size - count, room = 2 * radius * count - idle;
-      live[r] = (room > 1e-4 * count) & (spread > 0) ? live[r] : 0.0;
+      live[r] = ((room > 1e-4 * count) & (spread > 0)) ? live[r] : 0.0;
       const double lam = count * std::sqrt(spread / (room * f.size));
       const double eta = mean - lam * (idle * inverse);
       at->lam[r] = live[r] > 0.0 ? lam : at->lam[r];
@@ -86,8 +86,8 @@ LEEWARD_INLINE void find_sets(const ShortFrame<R>& f, const ShortSums<R, 2>& mom
     LEEWARD_LANES
     for (int r = 0; r < R; ++r) {
       const bool found = s.row[0][r] == count[r];
-      at->iterations[r] = (live[r] > 0.0) & found ? static_cast<double>(step) : at->iterations[r];
-      live[r] = found | !(s.row[0][r] > 0) ? 0.0 : live[r];
+      at->iterations[r] = ((live[r] > 0.0) & found) ? static_cast<double>(step) : at->iterations[r];
+      live[r] = (found | !(s.row[0][r] > 0)) ? 0.0 : live[r];
     }
     if (!any<R>(live)) return;
   }

@@ -195,7 +195,7 @@ LEEWARD_INLINE void penalties_of(ShortFrame<R>* f, double penalty, double least,
   LEEWARD_LANES
   for (int r = 0; r < R; ++r) {
     lam[r] = penalty / f->unit[r];
-    f->fit[r] = (lam[r] > least) & (lam[r] < most) ? f->fit[r] : 0.0;
+    f->fit[r] = ((lam[r] > least) & (lam[r] < most)) ? f->fit[r] : 0.0;
   }
 }
 
@@ -220,7 +220,7 @@ LEEWARD_INLINE void finish_short(const ShortFrame<R>& f, const ShortSolved<R>& a
   for (int r = 0; r < R; ++r) {
     const double residual = sums[0][r] / f.size - 1.0, inverse = 1.0 / f.size;
     norm[r] = 1.0 / sums[0][r];
-    good[r] = (residual < 1e-12) & (residual > -1e-12) ? f.fit[r] : 0.0;
+    good[r] = ((residual < 1e-12) & (residual > -1e-12)) ? f.fit[r] : 0.0;
     const double place = a.eta[r] + a.lam[r] * (sums[3][r] * inverse) + a.bonus[r];
     value[r] = f.top[r] + place * f.unit[r];
     eta[r] = f.top[r] + a.eta[r] * f.unit[r];
