@@ -136,6 +136,32 @@ def test_parts_that_disagree_are_refused() -> None:
         lw.PartitionedModel(parts("squared")).losses(np.zeros(5), [3, 700])
 
 
+class _Kept(lw.Parts):
+    """Parts of which some answers are lost, or come in another order."""
+
+    def __init__(self, models: list[lw.LinearModel], kept: list[int]) -> None:
+        self.models, self.kept, self.first = models, kept, True
+
+    def map(self, function: Any, shared: Any = (), cut: Any = ()) -> list[Any]:
+        answers = [function(model, *shared, *(c[k] for c in cut)) for k, model in enumerate(self.models)]
+        kept, self.first = answers if self.first else [answers[k] for k in self.kept], False
+        return kept
+
+
+@pytest.mark.parametrize("question", ["losses", "slopes", "gradient", "smoothness", "rows"])
+def test_answers_that_are_lost_or_in_another_order_are_noticed(question: str) -> None:
+    arguments = {"losses": (np.zeros(5),), "slopes": (np.zeros(5),), "gradient": (np.zeros(5), np.ones(N))}.get(
+        question, ()
+    )
+    few = lw.PartitionedModel(_Kept(parts("squared"), [0, 1, 3]))
+    with pytest.raises(lw.errors.OracleError, match=f"an answer of each of the 4 parts, got 3 for {question}"):
+        getattr(few, question)(*arguments)
+    if question != "gradient":  # a sum has no order
+        turned = lw.PartitionedModel(_Kept(parts("squared"), [0, 2, 1, 3]))
+        with pytest.raises(lw.errors.OracleError, match="in the order of the parts: 250 rows of part 1, got 1"):
+            getattr(turned, question)(*arguments)
+
+
 @pytest.mark.parametrize("algorithm", [lw.SGD(), lw.SVRG(), lw.Nesterov()], ids=lambda a: type(a).__name__)
 def test_algorithms_that_draw_rows_are_refused(algorithm: lw.Algorithm) -> None:
     with pytest.raises(TypeError, match="all rows in one place"):

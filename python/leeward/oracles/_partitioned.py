@@ -10,6 +10,7 @@ import numpy as np
 
 from leeward import _arrays
 from leeward._threads import thread_request
+from leeward.errors import OracleError
 from leeward.oracles._base import strength
 from leeward.oracles._linear import LinearModel
 
@@ -95,6 +96,8 @@ class PartitionedModel(LinearModel):
     ------
     TypeError, ValueError
         If parts are not linear models, or disagree.
+    OracleError
+        Later, if ``Parts.map`` leaves out an answer.
 
     Notes
     -----
@@ -248,7 +251,12 @@ class PartitionedModel(LinearModel):
 
     # -- questions --------------------------------------------------------------------------------------------------
     def _ask(self, name: str, shared: tuple[Any, ...] = (), cut: tuple[Sequence[Any], ...] = ()) -> list[Any]:
-        return self._parts.map(ask, (self.loss, name, *shared), cut)
+        answers = list(self._parts.map(ask, (self.loss, name, *shared), cut))
+        if len(answers) != len(self._ends):
+            raise OracleError(
+                f"map must return an answer of each of the {len(self._ends)} parts, got {len(answers)} for {name}"
+            )
+        return answers
 
     def _by_output(self, name: str, w: ArrayLike, index: ArrayLike | None) -> Vector:
         at = _arrays.point(w, self.dim)
@@ -289,6 +297,11 @@ class PartitionedModel(LinearModel):
     def _joined(self, answers: list[Vector], out: Vector) -> Vector:
         first = 0
         for k, answer in enumerate(answers):
+            rows = int(self._ends[k]) - first
+            if len(answer) != rows:
+                raise OracleError(
+                    f"map must return the answers in the order of the parts: {rows} rows of part {k}, got {len(answer)}"
+                )
             out[first : self._ends[k]] = answer
             first = int(self._ends[k])
         return out
