@@ -89,6 +89,21 @@ def test_a_run_that_was_saved_and_loaded_has_the_same_bits(name):
             assert torch.equal(a, b)
 
 
+def test_a_stage_is_finished_with_the_batches_it_was_begun_with():
+    w = parameter()
+    one = SCSG([w], lr=0.05, batches=5, inner="mean")
+    closure = closure_on_product(w, torch.ones(D, dtype=torch.float64))
+    for _ in range(4):
+        one.step(closure)
+    two = SCSG([w], lr=0.05, batches=2, inner="mean")
+    two.load_state_dict(one.state_dict())
+    collecting = []
+    for _ in range(10):
+        collecting.append(two.collecting)
+        two.step(closure)
+    assert collecting == [True] + [False] * 5 + [True] * 2 + [False] * 2
+
+
 @ALL
 def test_both_points_see_the_same_dropout_and_the_random_numbers_go_on_once(name):
     net, seen, states = network(), [], []

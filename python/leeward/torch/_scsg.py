@@ -121,9 +121,8 @@ class SCSG(VarianceReduced):
     def _batches(self, stage: int) -> int:
         return min(math.ceil(stage * math.sqrt(stage)), self.batches) if self.growing else self.batches
 
-    def _length(self, stage: int) -> int:
+    def _length(self, stage: int, m: int) -> int:
         """N of a stage: P(N >= k) = P(u <= gamma^k) for a uniform u."""
-        m = self._batches(stage)
         if self.inner == "mean":
             return m
         u = float(lw.Draws([stage], self.seed).uniform()[0])
@@ -141,13 +140,14 @@ class SCSG(VarianceReduced):
             return loss
         if run.get("collected", 0) == 0:
             run["stage"] = run.get("stage", 0) + 1
+            run["batches"] = self._batches(run["stage"])  # of the stage, whatever batches a run that goes on has
             for p in params:
                 self.state[p]["snapshot"] = p.detach().clone()
                 self.state[p].pop("mean", None)
         for p in self._frozen():  # they stand where they are, and wait for the next stage when they train again
             self.state[p].pop("snapshot", None)
             self.state[p].pop("mean", None)
-        m = self._batches(run["stage"])
+        m = run["batches"]
         for p, gradient in zip(params, found, strict=True):
             if gradient is None or self._own(p, "snapshot") is None:
                 continue
@@ -158,7 +158,7 @@ class SCSG(VarianceReduced):
                 mean.add_(gradient, alpha=1.0 / m)
         run["collected"] = run.get("collected", 0) + 1
         if run["collected"] == m:
-            run["collected"], run["left"] = 0, self._length(run["stage"])
+            run["collected"], run["left"] = 0, self._length(run["stage"], m)
         return loss
 
     def _inner(self, closure: Callable[[], Any], scaler: Any) -> Any:
@@ -171,7 +171,7 @@ class SCSG(VarianceReduced):
         old = [g if there else None for g, there in zip(old, joined, strict=True)]
         kept = [self._own(p, "mean") for p in params]
         if self._direct(params, difference(new, old, [1.0] * len(params)), kept, scaler):
-            self._move(self._batches(run["stage"]) ** -self.exponent)
+            self._move(run["batches"] ** -self.exponent)
             run["left"] -= 1
         return loss
 
