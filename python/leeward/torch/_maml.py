@@ -220,8 +220,8 @@ class MAML(lw.Composition):
     Parameters
     ----------
     model : torch.nn.Module
-        Parameters that require no gradient are constants. It must be deterministic (no dropout while it trains) and leave its
-        buffers alone (no running statistics).
+        Parameters that require no gradient are constants. It must be deterministic (no dropout while it trains), leave its
+        buffers alone (no running statistics) and work under ``torch.func.vmap`` (recurrent layers such as ``GRU`` do not).
     loss : callable
         ``loss(output, targets)`` for the samples of one task: their **mean** loss, in operations of PyTorch.
     support : (inputs, targets)
