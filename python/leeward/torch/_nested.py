@@ -226,7 +226,8 @@ class SMVR(_Nested):
     Notes
     -----
     ``step(levels)`` as for `PMVR`. A Jacobian takes one backward pass for each number of a level's value, and as many times the
-    memory of the parameters: for levels with few outputs. It takes no gradient scaler: under autocast use bfloat16.
+    memory of the parameters: for levels with few outputs. It takes no gradient scaler: under autocast use bfloat16. Compiled modules
+    allow several backward passes where ``torch._functorch.config.donated_buffer`` is False when they are compiled.
 
     References
     ----------
