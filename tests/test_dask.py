@@ -25,6 +25,7 @@ import dask.dataframe as dd
 import pandas as pd
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, KFold
 
 import leeward as lw
 from leeward import sklearn
@@ -71,7 +72,7 @@ def test_empty_integer_single_and_sparse_partitions_are_one_table() -> None:
     model = RobustRegressor(lw.CVaR(0.3)).fit(rows, Y)  # a plain array
     same(model, one)
     assert [len(part) for part in dask.compute(*model.predict(blocks))] == [0, 1, 199, 0, 250, 150]
-    assert float(model.score(blocks, delayed(Y, edges))) == pytest.approx(one.score(rows, Y))
+    assert model.score(blocks, delayed(Y, edges)) == pytest.approx(one.score(rows, Y))
 
 
 def test_labels_weights_and_class_weights_are_found_over_partitions() -> None:
@@ -94,7 +95,7 @@ def test_labels_weights_and_class_weights_are_found_over_partitions() -> None:
         else:
             np.testing.assert_allclose(found, expected, atol=1e-7)
         assert isinstance(getattr(model, name)(x), np.ndarray)
-    assert float(model.score(table, y, p)) == pytest.approx(one.score(x, y, p))
+    assert model.score(table, y, p) == pytest.approx(one.score(x, y, p))
     assert model.score(x, y, p) == pytest.approx(one.score(x, y, p))
     zero = np.where(y == "c", 0.0, 1.0)
     assert RobustClassifier().fit(table, y, zero).classes_.tolist() == ["a", "b"]
@@ -108,7 +109,7 @@ def test_dataframes_groups_and_scores() -> None:
     same(model, one)
     assert model.feature_names_in_.tolist() == list("pqrs")
     np.testing.assert_allclose(model.predict(lazy[list("pqrs")]).compute(), one.predict(frame[list("pqrs")]), atol=1e-7)
-    assert float(model.score(lazy[list("pqrs")], lazy["y"])) == pytest.approx(one.score(frame[list("pqrs")], Y))
+    assert model.score(lazy[list("pqrs")], lazy["y"]) == pytest.approx(one.score(frame[list("pqrs")], Y))
     table = da.from_array(X, chunks=(200, D))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of names that the plain array lacks
@@ -117,6 +118,15 @@ def test_dataframes_groups_and_scores() -> None:
     assert model.robust_score(table, Y, risk=lw.CVaR(0.1)) == pytest.approx(expected)
     np.testing.assert_allclose(model.sample_losses(table, Y), losses, atol=1e-7)
     assert model.worst_case_weights(table, Y).sum() == pytest.approx(1.0)
+
+
+def test_a_search_over_parameters_is_that_of_one_machine() -> None:
+    grid = {"l2": [1e-3, 1.0]}
+    X_blocks, y_blocks = da.from_array(X, chunks=(101, D)), da.from_array(LABELS, chunks=101)
+    lazy = GridSearchCV(RobustClassifier("chi_square"), grid, cv=KFold(3)).fit(X_blocks, y_blocks)
+    one = GridSearchCV(sklearn.RobustClassifier("chi_square"), grid, cv=KFold(3)).fit(X, LABELS)
+    np.testing.assert_allclose(lazy.cv_results_["mean_test_score"], one.cv_results_["mean_test_score"], rtol=1e-12)
+    assert lazy.best_params_ == one.best_params_
 
 
 def test_unknown_chunk_sizes_are_computed() -> None:

@@ -72,7 +72,7 @@ class RobustClassifier(InPartitions, sklearn.RobustClassifier):
     >>> from leeward.dask import RobustClassifier
     >>> X = da.random.default_rng(0).normal(size=(300, 2), chunks=(100, 2))
     >>> model = RobustClassifier(lw.CVaR(0.5)).fit(X, X[:, 0] > 0)
-    >>> bool(float(model.score(X, X[:, 0] > 0)) > 0.95)
+    >>> model.score(X, X[:, 0] > 0) > 0.95
     True
     """
 

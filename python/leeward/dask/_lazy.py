@@ -1,4 +1,4 @@
-"""Answers of a fitted model on Dask collections, block by block and when they are asked for."""
+"""Answers of a fitted model on Dask collections, block by block and when they are asked for; scores at once, as searches need them."""
 
 from __future__ import annotations
 
@@ -36,10 +36,8 @@ def lazily(model: Any, name: str, X: Any, dtype: Any, width: int | None) -> Any:
     return da.concatenate([da.from_delayed(answer, shape, dtype) for answer in answers])
 
 
-def mean_score(model: Any, X: Any, y: Any, sample_weight: Any, of_squares: bool) -> Any:
-    """The accuracy, or R^2, as a Dask array of no dimension: each block gives a few sums."""
-    import dask.array as da
-
+def mean_score(model: Any, X: Any, y: Any, sample_weight: Any, of_squares: bool) -> float:
+    """The accuracy, or R^2: each block gives a few sums."""
     blocks = blocks_of(X, 1)
     known = hasattr(X, "chunks") and not np.isnan(X.chunks[0]).any()
     targets = _beside(y, "y", blocks, X.chunks[0] if known else None)
@@ -48,8 +46,7 @@ def mean_score(model: Any, X: Any, y: Any, sample_weight: Any, of_squares: bool)
         weights = _beside(sample_weight, "sample_weight", blocks, X.chunks[0] if known else None)
     part = dask.delayed(_squares if of_squares else _hits, pure=True)
     sums = [part(model, *block) for block in zip(blocks, targets, weights, strict=True)]
-    total = dask.delayed(_explained if of_squares else _share, pure=True)(sums)
-    return da.from_delayed(total, (), np.float64)
+    return float(dask.delayed(_explained if of_squares else _share, pure=True)(sums).compute())
 
 
 def _beside(values: Any, name: str, blocks: list[Any], sizes: Any) -> list[Any]:

@@ -79,7 +79,7 @@ class InPartitions(RobustLinear):
     def _predicted_dtype(self) -> Any:
         return np.dtype(np.float64)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy of a classifier, R^2 of a regressor.
 
         Parameters
@@ -93,12 +93,12 @@ class InPartitions(RobustLinear):
 
         Returns
         -------
-        score : Dask array of no dimension, or float
-            ``float(score)`` computes a lazy one.
+        score : float
+            Of Dask collections too, so that scikit-learn's searches over parameters and cross-validation work on Dask arrays.
         """
         plain = self._plain()
         if not is_lazy(X):
-            return plain.score(X, y, sample_weight)
+            return float(plain.score(X, y, sample_weight))
         return mean_score(plain, X, y, sample_weight, of_squares=not hasattr(self, "classes_"))
 
     def _evaluated(self, X: Any, y: Any, sample_weight: Any, groups: Any, risk: Any) -> tuple[lw.Robust, Any]:
