@@ -24,12 +24,12 @@ struct WorkspaceLease {
   }
 };
 
-// One solution, or one of each row; arrays only in the second case.
+// One solution, or one of each row; arrays only in the second case (an empty py::array would be a new NumPy array each time).
 struct Solution {
   bool many = false;
   RiskSolution one;
-  py::object weights = py::none();
-  py::array value, eta, multiplier, gap, effective_sample_size, iterations;
+  py::object weights;
+  py::object value, eta, multiplier, gap, effective_sample_size, iterations;
 };
 
 // An exact ndarray of element type T, contiguous in C order, aligned and in native byte order.
@@ -161,17 +161,15 @@ py::object solve_plain(const Risk& risk, const py::object& losses, const py::obj
                        Call call) {
   call.threads = threads;
   const auto l = py::reinterpret_borrow<py::array>(losses);
-  py::array weights;
-  if (out.is_none()) {
-    weights = call.many ? py::array_t<T>({call.rows, call.size}) : py::array_t<T>(call.size);
-  } else {
-    weights = py::reinterpret_borrow<py::array>(out);
-  }
   Solution s;
   s.many = call.many;
-  s.weights = weights;
+  if (!out.is_none())
+    s.weights = out;
+  else
+    s.weights = call.many ? py::array_t<T>({call.rows, call.size}) : py::array_t<T>(call.size);
+  T* const weights = static_cast<T*>(py::reinterpret_borrow<py::array>(s.weights).mutable_data());
   const auto solver = [&](RiskSolution* results) {
-    return RowSolver<T>{risk, static_cast<const T*>(l.data()), base_data(base), static_cast<T*>(weights.mutable_data()), results, call};
+    return RowSolver<T>{risk, static_cast<const T*>(l.data()), base_data(base), weights, results, call};
   };
   if (!call.many) {
     solver(&s.one).run();

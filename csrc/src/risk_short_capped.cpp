@@ -15,7 +15,7 @@ constexpr int kSteps = 40;
 
 template <int R>
 struct Tilt {
-  alignas(64) double e[R * kShort];
+  alignas(64) double e[R * kRoom<R>];
   alignas(64) double inverse[R];  // 1 / lam
   ShortSums<R, 1> sum;
 };

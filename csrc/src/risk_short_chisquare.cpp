@@ -125,7 +125,7 @@ LEEWARD_CLONES void solve_chi(const ShortRows<T>& in, double penalty, double rad
       f.fit[r] = at.iterations[r] > 0.0 ? f.fit[r] : 0.0;
     }
   }
-  alignas(64) double inverse[R], ratios[R * kShort];
+  alignas(64) double inverse[R], ratios[R * kRoom<R>];
   for (int r = 0; r < R; ++r) inverse[r] = 1.0 / at.lam[r];
   ShortSums<R, 3> v;
   v.start(f.padded);

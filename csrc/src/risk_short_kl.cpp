@@ -14,7 +14,7 @@ LEEWARD_CLONES void solve_kl(const ShortRows<T>& in, double penalty, ShortAnswer
   alignas(64) double lam[R], tau[R], log_z[R], inverse_z[R], mean[R], excess[R];
   penalties_of<R>(&f, penalty, 0x1p-200, 0x1p200, lam);
   for (int r = 0; r < R; ++r) tau[r] = 1.0 / lam[r];
-  alignas(64) double e[R * kShort], below[R * kShort];  // exp(tau x), and that less 1
+  alignas(64) double e[R * kRoom<R>], below[R * kRoom<R>];  // exp(tau x), and that less 1
   z.start(f.padded);
   for (std::int64_t i = 0; i < f.padded; i += kTogether<R>) {
     LEEWARD_LANES

@@ -128,7 +128,7 @@ LEEWARD_CLONES void solve_power(const ShortRows<T>& in, Law law, double order, d
   ShortFrame<R> f;
   ShortSums<R, 2> moments;
   if (!frame_short<R>(in, &f, &moments)) return;
-  alignas(64) double lam[R], ratios[R * kShort];
+  alignas(64) double lam[R], ratios[R * kRoom<R>];
   penalties_of<R>(&f, penalty, kLeastPenalty, law.most, lam);
   if (!any<R>(f.fit)) return;
   Thresholds<R> t;

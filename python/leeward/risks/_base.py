@@ -149,16 +149,15 @@ class Risk:
         ValueError
             As for calling the risk; also if ``out`` has another shape or dtype.
         """
-        solution: Any = self._core.solve(losses, sample_weight, threads, out)
-        if solution is None:
-            array, narrow = _arrays.losses(losses)
-            base = _arrays.base(sample_weight, array.shape[-1])
-            if narrow is not None:
-                solution = self._core.solve(array, base, threads, None)
-                return _with_dtype(solution, narrow, out, np.asarray(losses))
-            target = None if out is None else _arrays.output_like(out, array)
-            solution = self._core.solve(array, base, threads, target)
-        return cast("RiskSolution", solution)
+        solution: RiskSolution | None = self._core.solve(losses, sample_weight, threads, out)
+        if solution is not None:
+            return solution
+        array, narrow = _arrays.losses(losses)
+        base = _arrays.base(sample_weight, array.shape[-1])
+        if narrow is not None:
+            return _with_dtype(self._core.solve(array, base, threads, None), narrow, out, np.asarray(losses))
+        target = None if out is None else _arrays.output_like(out, array)
+        return cast("RiskSolution", self._core.solve(array, base, threads, target))
 
     @property
     def divergence(self) -> Divergence | None:

@@ -11,10 +11,13 @@ import torch
 
 import leeward as lw
 from leeward.torch._families import remember
+from leeward.torch._inputs import FULL
 from leeward.torch._operator import product, transformed
 from leeward.torch._rows import LARGE, solve_rows
 
-__all__ = ["Answer", "evaluate"]
+__all__ = ["Answer", "evaluate", "evaluate_plain", "is_plain"]
+
+PLAIN = frozenset((torch.Tensor, torch.nn.Parameter))
 
 
 class _Weights(torch.autograd.Function):
@@ -53,30 +56,27 @@ class _Short(torch.autograd.Function):
         return weights * by_value, None
 
 
+# `Function.apply` asks whether there is a transform, which was done before anything comes to this.
+_apply = super(torch.autograd.Function, _Short).apply
+
+
 class Answer:
     """A question about losses and what its solve found; the numbers of the dual are made into a tensor when asked for."""
 
-    __slots__ = ("_dual", "base", "engine", "risk", "weights")
+    __slots__ = ("_dual", "base", "engine", "plain", "risk", "weights")
 
-    def __init__(self, base: Any, risk: lw.Risk, engine: str) -> None:
-        self.base, self.risk, self.engine = base, risk, engine
+    def __init__(self, base: Any, risk: lw.Risk, engine: str, plain: bool) -> None:
+        self.base, self.risk, self.engine, self.plain = base, risk, engine, plain
 
     def find(self, losses: Any) -> Any:
         """Solve, keep the weights and return the value."""
-        if (
-            self.base is None
-            and losses.is_cpu
-            and self.engine == "auto"
-            and losses.dim() == 1
-            and losses.numel() < LARGE
-        ):
-            weights = torch.empty_like(losses)
+        if self.plain:
             try:
-                self._dual = s = self.risk.solve(losses.numpy(force=True), out=weights.numpy())
-            except ValueError:  # losses that are not finite, or strided ones
+                self._dual = s = self.risk.solve(losses.numpy(force=True))
+            except ValueError:  # losses that are not finite
                 pass
             else:
-                self.weights = weights
+                self.weights = torch.from_numpy(s.weights)
                 return torch.scalar_tensor(s.value, dtype=losses.dtype)
         value, self.weights, self._dual = solve_rows(losses.detach(), self.base, self.risk, self.engine)
         return value
@@ -89,18 +89,34 @@ class Answer:
         return self._dual
 
 
+def is_plain(losses: Any) -> bool:
+    """Whether losses are a mini-batch that the core reads where it lies, in a call of which no program or transform is made."""
+    return (
+        not torch.compiler.is_compiling()
+        and type(losses) in PLAIN
+        and losses.dim() == 1
+        and losses.is_cpu
+        and 0 < losses.numel() < LARGE
+        and losses.dtype in FULL
+        and losses.layout == torch.strided
+        and not torch._C._are_functorch_transforms_active()
+        and not torch._C._len_torch_dispatch_stack()
+    )
+
+
+def evaluate_plain(losses: Any, risk: lw.Risk) -> tuple[Any, Answer]:
+    """Return the value and what was found, for losses that `is_plain` and no base weights: what a training step should not wait for."""
+    answer = Answer(None, risk, "auto", True)
+    return _apply(torch._C._functorch.unwrap_if_dead(losses), answer), answer
+
+
 def evaluate(losses: Any, base: Any | None, risk: lw.Risk, engine: str, name: str) -> tuple[Any, Any]:
     """Return the value, which autograd can differentiate twice, and what was found: an `Answer`, (weights, dual), or None."""
     compiling = torch.compiler.is_compiling()
     within = torch._C._are_functorch_transforms_active()
-    if (
-        not compiling
-        and not within
-        and type(losses) in (torch.Tensor, torch.nn.Parameter)
-        and not torch._C._len_torch_dispatch_stack()
-    ):
-        answer = Answer(base, risk, engine)
-        return _Short.apply(losses, answer), answer
+    if not compiling and not within and type(losses) in PLAIN and not torch._C._len_torch_dispatch_stack():
+        answer = Answer(base, risk, engine, base is None and engine == "auto" and is_plain(losses))
+        return _apply(torch._C._functorch.unwrap_if_dead(losses), answer), answer
     value, weights, dual = transformed(losses, base, name, engine)
     if within and not compiling:  # tensors of a transform do not outlive it
         return value, None

@@ -240,7 +240,7 @@ class FramedRisk : public Risk {
   RiskSolution start(LossVector<T> l, T* weights, Resources& use) const {
     if constexpr (kHasShort<T>) {
       ShortAnswers out;
-      if (l.base == nullptr && l.size > 0 && l.size <= kShort) self().run_short(ShortRows<T>{l.losses, 1, l.size, weights}, &out);
+      if (l.base == nullptr && l.size > 0 && l.size <= kAlone) self().run_short(ShortRows<T>{l.losses, 1, l.size, weights}, &out);
       if (out.done[0]) return out.row[0];
     }
     return general(l, weights, use);

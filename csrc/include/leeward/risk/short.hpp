@@ -1,7 +1,7 @@
-// Vectors of at most kShort losses under uniform base weights, solved whole in one kernel: the losses become places on the stack,
+// Vectors of at most kAlone losses under uniform base weights, solved whole in one kernel: the losses become places on the stack,
 // padded to full lanes, and what a search needs of each (an exponential, say) is computed once. Rows of a matrix are such vectors,
-// and there a call of the general passes costs more than the work in it. Rows are solved kSide at a time, a lane a row, with the same
-// operations in the same order as one alone: a row has the same bits beside others.
+// and there a call of the general passes costs more than the work in it. Rows of at most kShort losses are solved kSide at a time, a
+// lane a row, with the same operations in the same order as one alone: a row has the same bits beside others.
 //
 // A kernel leaves a row undone, with nothing written, where it or the parameters lie outside the ordinary range in which its
 // closed forms keep their digits (and for losses that are not finite, or all equal); the general solver takes over.
@@ -14,10 +14,11 @@
 
 namespace leeward {
 
+inline constexpr std::int64_t kAlone = 1024;
 inline constexpr std::int64_t kShort = 128;
 inline constexpr int kSide = 8;  // rows side by side
 
-// At most kSide rows of at most kShort losses.
+// One row of at most kAlone losses, or at most kSide rows of at most kShort.
 template <class T>
 struct ShortRows {
   const T* losses = nullptr;  // (rows, size)

@@ -15,6 +15,8 @@ namespace leeward {
 
 template <int R>
 inline constexpr int kTogether = R == 1 ? kLanes : R;  // places in one step of a loop
+template <int R>
+inline constexpr std::int64_t kRoom = R == 1 ? kAlone : kShort;  // the most places of a row
 
 // The quantity of a row at lane k.
 template <int R>
@@ -25,19 +27,19 @@ LEEWARD_INLINE double of_row(const double* q, int k) {
 // K sums over the places of each row: start, add the terms of all places i + k, and fold, which leaves them in row[j][r].
 template <int R, int K>
 struct ShortSums {
-  static constexpr std::int64_t kRoom = kLanes * R;
-  alignas(64) double term[K][kRoom];
+  static constexpr std::int64_t kTerms = kLanes * R;
+  alignas(64) double term[K][kTerms];
   alignas(64) double row[K][R];
 
   LEEWARD_INLINE void start(std::int64_t padded) {
-    const std::int64_t used = padded < kRoom ? padded : kRoom;
+    const std::int64_t used = padded < kTerms ? padded : kTerms;
     for (int j = 0; j < K; ++j)
       for (std::int64_t i = 0; i < used; i += kTogether<R>) {
         LEEWARD_LANES
         for (int k = 0; k < kTogether<R>; ++k) term[j][i + k] = 0.0;
       }
   }
-  LEEWARD_INLINE void add(int j, std::int64_t i, int k, double value) { term[j][R == 1 ? k : i % kRoom + k] += value; }
+  LEEWARD_INLINE void add(int j, std::int64_t i, int k, double value) { term[j][R == 1 ? k : i % kTerms + k] += value; }
   LEEWARD_INLINE void fold(std::int64_t padded) {
     if constexpr (R == 1) {
       (void)padded;
@@ -45,7 +47,7 @@ struct ShortSums {
       halve<4>();
       for (int j = 0; j < K; ++j) row[j][0] = (term[j][0] + term[j][2]) + (term[j][1] + term[j][3]);
     } else {
-      for (std::int64_t half = (padded < kRoom ? padded : kRoom) / 2; half >= R; half /= 2)
+      for (std::int64_t half = (padded < kTerms ? padded : kTerms) / 2; half >= R; half /= 2)
         for (int j = 0; j < K; ++j)
           for (std::int64_t i = 0; i < half; i += R) {
             LEEWARD_LANES
@@ -71,8 +73,8 @@ struct ShortSums {
 // The frames of the rows (risk/frame.hpp).
 template <int R>
 struct ShortFrame {
-  alignas(64) double x[R * kShort];
-  alignas(64) double held[kShort];             // base weights of the places: 1 or, in the padding, 0
+  alignas(64) double x[R * kRoom<R>];
+  alignas(64) double held[kRoom<R>];             // base weights of the places: 1 or, in the padding, 0
   std::int64_t padded = 0;                     // R times the padded size
   double size = 0;                             // n
   alignas(64) double top[R], low[R], unit[R];  // max l, least x, 2^k
