@@ -16,6 +16,12 @@ RISKS: list[lw.Risk] = [
     *(lw.SmoothedCVaR(a, penalty=p) for a in (1e-6, 0.1, 0.99) for p in (0.003, 0.1, 30.0)),
     *(lw.KL(penalty=p) for p in (1e-6, 0.5, 1e6)),
     lw.Tilted(2.0),
+    lw.Spectral.extremile(2.5),
+    lw.Spectral.extremile(2.5, penalty=0.1),
+    lw.Spectral.extremile(40.0, penalty=0.01),
+    lw.Spectral.exponential(3.0),
+    *(lw.Spectral([0.0, 0.1, 0.1, 0.7], penalty=p) for p in (None, 1e-6, 0.03, 1.0, 30.0)),
+    lw.TotalVariation(0.25, penalty=0.3),
     *(lw.CressieRead(k, penalty=p) for k in (1.07, 1.5, 2.5, 3.0, 5.0) for p in (0.003, 0.1, 30.0)),
 ]
 

@@ -14,6 +14,7 @@
 #include "leeward/risk/factories.hpp"
 #include "leeward/risk/passes.hpp"
 #include "leeward/risk/penalty.hpp"
+#include "leeward/risk/short_spectral.hpp"
 
 namespace leeward {
 namespace {
@@ -64,6 +65,10 @@ class SpectralRisk final : public FramedRisk<SpectralRisk<Spectrum>> {
   double idle_multiplier() const { return penalty_ > 0 ? penalty_ : 0; }
 
   template <class T>
+  void run_short(const ShortRows<T>& rows, ShortAnswers* out) const {
+    ladders_.with(spectrum_, rows.size, [&](const Ladder& ladder) { short_spectral(rows, ladder, penalty_ > 0 ? penalty_ : 0.0, out); });
+  }
+  template <class T>
   RiskSolution run(const Frame<T>& f, T* weights, Resources& use) const {
     const Workspace::Scope scope(use.workspace);
     Entry* e = use.workspace.template take<Entry>(f.size);
@@ -98,6 +103,7 @@ class SpectralRisk final : public FramedRisk<SpectralRisk<Spectrum>> {
 
   Spectrum spectrum_;
   double penalty_;
+  mutable Ladders ladders_;
 };
 
 template <class Spectrum>
