@@ -9,40 +9,13 @@
 #include "leeward/core/pages.hpp"
 #include "leeward/core/simd.hpp"
 #include "leeward/oracle/dense_outputs.hpp"
+#include "leeward/oracle/dense_wide.hpp"
 #include "leeward/oracle/linear_matrix.hpp"
 #include "leeward/oracle/prefetch.hpp"
 
 namespace leeward {
 namespace {
 
-constexpr std::int64_t kRowsAhead = 2;
-
-// The row that will be read kRowsAhead after the k-th, to be fetched step by step while that one is read.
-template <class T>
-LEEWARD_INLINE const T* row_ahead(DenseView<T> x, Rows rows, std::int64_t k) {
-  return x.row(rows.index[k + kRowsAhead < rows.count ? k + kRowsAhead : rows.count - 1]);
-}
-
-// Fetches the 16 entries from x on.
-template <class T>
-LEEWARD_INLINE void prefetch_step(const T* x) {
-  LEEWARD_PREFETCH(x);
-  if constexpr (sizeof(T) == 8) LEEWARD_PREFETCH(x + 8);
-}
-
-// The last entries of a row, which fill no step of 16, are taken as the row's last 8 or 16 entries, of which those already
-// seen count 0. So no row is taken entry by entry at its end, and none is read beyond it.
-struct Tail {
-  std::int64_t whole;  // columns before this one are taken 16 at a time
-  std::int64_t width;  // 0, 8 or 16
-  std::int64_t first;  // column where the tail begins
-
-  LEEWARD_INLINE explicit Tail(std::int64_t cols)
-      : whole(cols / 16 * 16), width((cols - whole + 7) / 8 * 8), first(cols - width) {}
-  LEEWARD_INLINE bool fresh(std::int64_t l) const { return first + l >= whole; }
-};
-
-constexpr std::int64_t kShort = 16;  // rows below this length have no lanes
 constexpr int kFolded = 8;           // rows whose lanes are folded together
 
 // lane[l] of 8: entry j of x . w goes to lane j mod 16 (in the tail, j - first), then lane l + 8 is added to lane l.
@@ -68,10 +41,6 @@ LEEWARD_INLINE void dot_lanes(const T* LEEWARD_RESTRICT x, const T* ahead, const
   }
   LEEWARD_LANES
   for (int l = 0; l < 8; ++l) lane[l] = low[l] + high[l];
-}
-
-LEEWARD_INLINE double fold(const double* lane) {
-  return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
 }
 
 template <class T>
@@ -232,9 +201,11 @@ class DenseMatrix final : public LinearMatrix {
   DenseMatrix(DenseView<T> x, bool mapped) : LinearMatrix(x.rows, x.cols, x.rows * x.cols), x_(x), mapped_(mapped && x.stride >= x.cols) {}
 
   void dots(Rows rows, const double* w, double bias, double* out, std::int64_t stride) const override {
+    if (stride == 1 && wide_dots(x_, rows, w, bias, out)) return;
     dots_kernel(x_, rows, w, bias, out, stride);
   }
   void add_rows(Rows rows, const double* r, std::int64_t stride, double* out) const override {
+    if (wide_sums(x_, rows, r, stride, out)) return;
     add_rows_kernel(x_, rows, r, stride, out);
   }
   void output_dots(Rows rows, const double* w, std::int64_t outputs, const double* biases, double* out) const override {
