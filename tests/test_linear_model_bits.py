@@ -176,3 +176,38 @@ def test_data_are_not_copied():
     tracemalloc.stop()
     assert np.shares_memory(model._X, X)
     assert peak < X.nbytes / 8
+
+
+def in_lanes(X, w):
+    """Return X w with entry j in lane j mod 16; entries left over stand in the row's last 8 or 16, the others of which count 0."""
+    n, d = X.shape
+    whole = d // 16 * 16
+    lanes, width = np.zeros((n, 16)), (d - whole + 7) // 8 * 8
+    for j in range(0, whole, 16):
+        lanes += X[:, j : j + 16] * w[j : j + 16]
+    end = w[d - width :].copy()
+    end[: whole - (d - width)] = 0.0
+    lanes[:, :width] += X[:, d - width :] * end
+    while lanes.shape[1] > 1:
+        lanes = lanes[:, : lanes.shape[1] // 2] + lanes[:, lanes.shape[1] // 2 :]
+    return lanes[:, 0]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_dense_rows_of_any_length_are_summed_lane_by_lane_and_sample_by_sample(dtype):
+    rng = np.random.default_rng(4)
+    for d in [*range(16, 161, 3), 16, 32, 112, 127, 128, 135, 143, 144]:
+        X = rng.standard_normal((83, d), dtype=dtype)
+        model = lw.LinearModel(X, rng.standard_normal(83), "squared", intercept=False)
+        w, v, index = rng.standard_normal(d), rng.standard_normal(83), rng.integers(0, 83, 53)
+        np.testing.assert_array_equal(model.scores(w), in_lanes(X.astype(np.float64), w))
+        np.testing.assert_array_equal(model.losses(w, index), model.losses(w)[index])
+        total = np.zeros(d)
+        for k in range(83):
+            total += v[k] * X[k].astype(np.float64)
+        np.testing.assert_array_equal(model.adjoint(v), total)
+        q, picked = rng.random(53), np.zeros(d)
+        slopes = model.slopes(w, index)
+        for k in range(53):
+            picked += q[k] * slopes[k] * X[index[k]].astype(np.float64)
+        np.testing.assert_array_equal(model.gradient(w, q, index), picked)
