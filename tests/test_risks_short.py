@@ -22,6 +22,8 @@ RISKS: list[lw.Risk] = [
     lw.Spectral.exponential(3.0),
     *(lw.Spectral([0.0, 0.1, 0.1, 0.7], penalty=p) for p in (None, 1e-6, 0.03, 1.0, 30.0)),
     lw.TotalVariation(0.25, penalty=0.3),
+    *(lw.CressieRead(k, radius=r) for k in (1.07, 1.5, 2.5) for r in (0.02, 0.4, 5.0)),
+    *(lw.CressieRead(k, penalty=p, radius=0.2) for k in (1.5, 3.0) for p in (0.03, 3.0)),
     *(lw.CressieRead(k, penalty=p) for k in (1.07, 1.5, 2.5, 3.0, 5.0) for p in (0.003, 0.1, 30.0)),
 ]
 

@@ -7,6 +7,7 @@
 #include "leeward/risk/factories.hpp"
 #include "leeward/risk/penalty.hpp"
 #include "leeward/risk/sample.hpp"
+#include "leeward/risk/short_power.hpp"
 
 namespace leeward {
 namespace {
@@ -81,7 +82,10 @@ class CressieReadRisk final : public FramedRisk<CressieReadRisk> {
 
   template <class T>
   void run_short(const ShortRows<T>& rows, ShortAnswers* out) const {
-    if (radius_ < 0) short_cressie_read(rows, divergence_.order, penalty_, out);
+    if (radius_ < 0)
+      short_cressie_read(rows, divergence_.order, penalty_, out);
+    else
+      short_cressie_read_ball(rows, divergence_.order, penalty_, radius_, out);
   }
   template <class T>
   RiskSolution run(const Frame<T>& f, T* weights, Resources& use) const {

@@ -5,67 +5,13 @@
 // Newton's iteration for (mean r)^(1/a) = 1, a norm of y, between t = min x - a lam and t = -a lam; for a >= 1 it comes from the left
 // and never leaves. For a < 1 the norm falls steeply where a place is about to leave the active set: there the bracket takes over,
 // and t has twice the digits of a double, for y_i^a is as large as the square root (say) of what t lacks.
-#include <cmath>
-
-#include "leeward/risk/short_frame.hpp"
+#include "leeward/risk/short_power.hpp"
 
 namespace leeward {
 namespace {
 
-// The ranges of penalties and of a times them, in units of the range of the losses, and of exponents, in which y and its powers keep
-// their digits.
-constexpr double kLeastPenalty = 1.0 / 512, kMostPenalty = 8, kMostExponent = 16;
-constexpr double kSettled = 1e-14;  // on mean r - 1
-constexpr double kNear = 1e-8;      // from which one step of Newton reaches rounding, where slopes are bounded
+constexpr double kLeastPenalty = 1.0 / 512;  // in units of the range of the losses
 constexpr int kSteps = 32;
-
-// y^a and y^(a - 1) for y > 0, and S^(1 - 1/a); the largest penalty, and the miss after which a step is the last.
-struct Square {
-  static constexpr double a = 2.0, most = kMostPenalty / 2.0, near = kNear;
-  LEEWARD_INLINE void operator()(double y, double* r, double* slope) const {
-    *r = y * y;
-    *slope = y;
-  }
-  LEEWARD_INLINE double outer(double s) const { return std::sqrt(s); }
-};
-
-struct Root {
-  static constexpr double a = 0.5, most = kMostPenalty, near = kSettled;
-  LEEWARD_INLINE void operator()(double y, double* r, double* slope) const {
-    *r = std::sqrt(y);
-    *slope = *r / y;
-  }
-  LEEWARD_INLINE double outer(double s) const { return 1.0 / s; }
-};
-
-LEEWARD_INLINE double logarithm(double y) {  // of a positive, normal y
-  const hd::real::LogParts p = hd::real::log_split(y);
-  return hd::real::log_join(p.k, p.f, 0.0);
-}
-
-struct Power {
-  double a, most, near, rest;  // rest = 1 - 1/a
-  LEEWARD_INLINE void operator()(double y, double* r, double* slope) const {
-    *r = hd::exp_pair(a * logarithm(y)).exp;
-    *slope = *r / y;
-  }
-  LEEWARD_INLINE double outer(double s) const { return hd::exp_pair(rest * logarithm(s)).exp; }
-};
-
-template <int R>
-struct Thresholds {
-  alignas(64) double hi[R], lo[R];  // t = hi + lo
-  alignas(64) double kappa[R];      // 1 / (a lam)
-  alignas(64) double iterations[R]; // 0: not found
-};
-
-// y at a place: 1 (a harmless number) where it is not above the threshold.
-template <int R>
-LEEWARD_INLINE double base_at(const Thresholds<R>& t, double x, int k, bool* above) {
-  const double y = ((x - of_row<R>(t.hi, k)) - of_row<R>(t.lo, k)) * of_row<R>(t.kappa, k);
-  *above = y > 0x1p-1000;
-  return *above ? y : 1.0;
-}
 
 template <int R, class Law>
 LEEWARD_INLINE void find_thresholds(const ShortFrame<R>& f, const ShortSums<R, 2>& moments, const double* lam, const Law& law,
@@ -170,28 +116,16 @@ LEEWARD_CLONES void solve_power(const ShortRows<T>& in, Law law, double order, d
   finish_short<R>(f, a, ratios, sums, in, out);
 }
 
-template <class T, class Law>
-void choose_rows(const ShortRows<T>& in, const Law& law, double order, double penalty, ShortAnswers* out) {
-  if (in.rows == 1)
-    solve_power<1>(in, law, order, penalty, out);
-  else
-    solve_power<kSide>(in, law, order, penalty, out);
-}
-
 }  // namespace
 
 template <class T>
 void short_cressie_read(const ShortRows<T>& in, double order, double penalty, ShortAnswers* out) {
-  const double a = 1.0 / (order - 1.0);
-  if (!(a <= kMostExponent && a >= 1.0 / kMostExponent)) return;
-  if (order == 1.5)
-    choose_rows(in, Square{}, order, penalty, out);
-  else if (order == 3.0)
-    choose_rows(in, Root{}, order, penalty, out);
-  else if (a > 1.0)
-    choose_rows(in, Power{a, kMostPenalty / a, kNear, 1.0 - 1.0 / a}, order, penalty, out);
-  else
-    choose_rows(in, Power{a, kMostPenalty, kSettled, 1.0 - 1.0 / a}, order, penalty, out);
+  with_law(order, [&](const auto& law) {
+    if (in.rows == 1)
+      solve_power<1>(in, law, order, penalty, out);
+    else
+      solve_power<kSide>(in, law, order, penalty, out);
+  });
 }
 
 template void short_cressie_read(const ShortRows<float>&, double, double, ShortAnswers*);
