@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
 #include <functional>
 
 #include "leeward/core/watched.hpp"
@@ -93,29 +92,20 @@ Bracket bracket_from(const Frame<T>& f, const Frame<double>& s, double mass, Res
   const double level = mass / f.total, m = static_cast<double>(s.size);
   const double width = kDeviations * std::sqrt(level * (1 - level) / m) + 4 / m;
   const bool top = !(level - width > 0), bottom = !(level + width < 1);
-  if (s.base != nullptr)
-    return {bottom ? f.low : select_all(s, (level + width) * s.total, use),
-            top ? 0.0 : select_all(s, (level - width) * s.total, use)};
-  // The sample is a copy: it may be reordered, and the second selection looks below the first one only.
-  double* x = const_cast<double*>(s.losses);
-  Bracket b{.low = f.low, .high = 0.0};
-  const auto rank_of = [&](double share) {
-    return std::clamp<std::int64_t>(static_cast<std::int64_t>(std::ceil(share * m)), 1, s.size);
-  };
-  const std::int64_t high = top ? 0 : rank_of(level - width), low = rank_of(level + width);
-  if (!top) {
-    std::nth_element(x, x + (high - 1), x + s.size, std::greater<>());
-    b.high = x[high - 1];
-  }
-  if (!bottom) {
-    if (low > high) std::nth_element(x + high, x + (low - 1), x + s.size, std::greater<>());
-    b.low = x[low - 1];
-  }
-  return b;
+  return {bottom ? f.low : upper_tail(s, (level + width) * s.total, use).threshold,
+          top ? 0.0 : upper_tail(s, (level - width) * s.total, use).threshold};
 }
 
+constexpr std::int64_t kSelectAll = 16384;  // shorter vectors are selected from as they are
 constexpr std::int64_t kRoom = kBlock / 8;  // places a block may collect
-constexpr int kChunk = 64;                  // places compared before the first is collected
+
+// LEEWARD_LANES for a loop that sets bits of one number.
+#if defined(__GNUC__)
+#define LEEWARD_PRAGMA(text) _Pragma(#text)
+#define LEEWARD_LANES_BITS(bits) LEEWARD_PRAGMA(omp simd reduction(| : bits))
+#else
+#define LEEWARD_LANES_BITS(bits)
+#endif
 
 // One block against a bracket [low, high]: mass above high, sum of b (x - high) over it, and how many lie inside.
 struct Bracketed {
@@ -128,52 +118,40 @@ LEEWARD_CLONES void bracket_block(Reader<T, Weighted> in, std::int64_t n, Bracke
                                   Bracketed* out) {
   const double low = bracket.low, high = bracket.high;
   double above[kLanes] = {}, excess[kLanes] = {};
+  std::int64_t bit[kLanes];
+  for (int k = 0; k < kLanes; ++k) bit[k] = std::int64_t{1} << k;
+  const auto take = [&](std::int64_t i, int k) {
+    const double x = in.place(i), b = in.weight(i);
+    above[k] += x > high ? b : 0.0;
+    excess[k] += x > high ? b * (x - high) : 0.0;
+    return (x >= low) & (x <= high) ? bit[k] : 0;
+  };
   std::int64_t count = 0;
-  for (std::int64_t first = 0; first < n; first += kChunk) {
-    alignas(8) unsigned char inside[kChunk] = {};
-    if (first + kChunk <= n) {
-      for (int c = 0; c < kChunk; c += kLanes) {
-        const std::int64_t i = first + c;
-        prefetch_pass(in.losses + i);
-        LEEWARD_LANES
-        for (int k = 0; k < kLanes; ++k) {
-          const double x = in.place(i + k), b = in.weight(i + k);
-          above[k] += x > high ? b : 0.0;
-          excess[k] += x > high ? b * (x - high) : 0.0;
-        }
-        LEEWARD_LANES
-        for (int k = 0; k < kLanes; ++k) {
-          const double x = in.place(i + k);
-          inside[c + k] = static_cast<unsigned char>((x >= low) & (x <= high));
-        }
-      }
-    } else {
-      for (std::int64_t i = first; i < n; ++i) {
-        const int k = static_cast<int>(i - first);
-        const double x = in.place(i), b = in.weight(i);
-        above[k % kLanes] += x > high ? b : 0.0;
-        excess[k % kLanes] += x > high ? b * (x - high) : 0.0;
-        inside[k] = static_cast<unsigned char>((x >= low) & (x <= high));
-      }
-    }
-    for (int c = 0; c < kChunk; ++c) {
-      if (c % 8 == 0) {
-        std::uint64_t eight;
-        std::memcpy(&eight, inside + c, 8);
-        if (eight == 0) {
-          c += 7;
-          continue;
-        }
-      }
-      if (inside[c] == 0) continue;
-      if (count == kRoom) {
-        out->inside = kRoom + 1;
-        return;
-      }
-      places[count] = in.place(first + c);
-      if constexpr (Weighted) weights[count] = in.weight(first + c);
+  const auto collect = [&](std::int64_t i, std::int64_t inside) {  // the bits of `inside`; false when there is no room
+    for (auto bits = static_cast<std::uint64_t>(inside); bits != 0; bits &= bits - 1) {
+      if (count == kRoom) return false;
+      const std::int64_t at = i + std::countr_zero(bits);
+      places[count] = in.place(at);
+      if constexpr (Weighted) weights[count] = in.weight(at);
       ++count;
     }
+    return true;
+  };
+  bool room = true;
+  std::int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    prefetch_pass(in.losses + i);
+    std::int64_t inside = 0;
+    LEEWARD_LANES_BITS(inside)
+    for (int k = 0; k < kLanes; ++k) inside |= take(i + k, k);
+    if (inside != 0) room &= collect(i, inside);
+  }
+  std::int64_t inside = 0;
+  for (int k = 0; i + k < n; ++k) inside |= take(i + k, k);
+  room &= collect(i, inside);
+  if (!room) {
+    out->inside = kRoom + 1;
+    return;
   }
   Lanes a, e;
   for (int k = 0; k < kLanes; ++k) {
@@ -181,32 +159,6 @@ LEEWARD_CLONES void bracket_block(Reader<T, Weighted> in, std::int64_t n, Bracke
     e.lane[k] = excess[k];
   }
   *out = {a.fold(), e.fold(), count};
-}
-
-// The threshold among n places inside the bracket, `rest` the mass that is missing above them; the tail's sums with it.
-UpperTail select_inside(double* places, const double* weights, std::int64_t n, double rest, UpperTail tail, double high,
-                        Resources& use) {
-  if (weights == nullptr) {
-    tail.threshold = select_places(places, n, rest, use);
-  } else {
-    const Workspace::Scope scope(use.workspace);
-    Atom* atoms = use.workspace.take<Atom>(n);
-    std::int64_t held = 0;
-    for (std::int64_t i = 0; i < n; ++i)
-      if (weights[i] > 0) atoms[held++] = {places[i], weights[i]};
-    tail.threshold = select_atoms(atoms, atoms + held, rest, use);
-  }
-  tail.excess += tail.above * (high - tail.threshold);
-  for (std::int64_t i = 0; i < n; ++i) {
-    const double b = weights == nullptr ? 1.0 : weights[i];
-    if (places[i] > tail.threshold) {
-      tail.above += b;
-      tail.excess += b * (places[i] - tail.threshold);
-    } else if (places[i] == tail.threshold) {
-      tail.on += b;
-    }
-  }
-  return tail;
 }
 
 // The tail from the samples that a bracket leaves in doubt; false if the bracket missed or left too many.
@@ -239,7 +191,13 @@ bool tail_inside(const Frame<T>& f, double mass, const Bracket& bracket, Resourc
   tail->excess = tree_sum(0, blocks, [&](std::int64_t b) { return part[b].excess; });
   const double rest = mass - tail->above;
   if (!(rest > 0 && rest <= inside)) return false;
-  *tail = select_inside(places, weights, count, rest, *tail, bracket.high, use);
+  // The threshold is among them, `rest` the mass that is missing above it.
+  const Frame<double> doubtful{.losses = places, .base = weights, .size = count, .total = inside, .low = bracket.low};
+  const UpperTail found = upper_tail(doubtful, rest, use);
+  tail->excess += tail->above * (bracket.high - found.threshold) + found.excess;
+  tail->above += found.above;
+  tail->threshold = found.threshold;
+  tail->on = found.on;
   return true;
 }
 
@@ -263,7 +221,7 @@ bool tail_by_sample(const Frame<T>& f, double mass, Resources& use, UpperTail* t
 template <class T>
 UpperTail upper_tail(const Frame<T>& f, double mass, Resources& use) {
   UpperTail tail;
-  if (f.size >= kSampleFrom && tail_by_sample(f, mass, use, &tail)) return tail;
+  if (f.size >= kSelectAll && tail_by_sample(f, mass, use, &tail)) return tail;
   return tail_at(f, select_all(f, mass, use), use);
 }
 
