@@ -6,7 +6,7 @@ import collections.abc
 import numpy
 import numpy.typing
 import typing
-__all__: list[str] = ['AveragedLevels', 'CFunctionOracle', 'Descent', 'DualBatch', 'Estimator', 'GaussianSmoothing', 'GrowingBatch', 'Level', 'LinearMatrix', 'LinearOracle', 'Minibatch', 'Mlmc', 'NestedEstimator', 'Oracle', 'PenaltySearch', 'PerturbedLinear', 'PerturbedOracle', 'PrimalDual', 'PyLevel', 'PyOracle', 'PyPoints', 'PyVjpOracle', 'Risk', 'RiskSolution', 'ScoreMemo', 'SinkhornBatch', 'SinkhornMlmc', 'SinkhornOracle', 'SnapshotDifference', 'Spider', 'Storm', 'TrackedLevels', 'call_seconds', 'cholesky', 'composed', 'deviation_penalty', 'dot', 'draws', 'elementwise_level', 'first_non_finite', 'linear_level', 'make_bisection', 'make_chi_square', 'make_cressie_read', 'make_cvar', 'make_exponential_spectrum', 'make_extremile', 'make_kl', 'make_kl_cvar', 'make_mean', 'make_smoothed_cvar', 'make_smoothed_total_variation', 'make_step_spectrum', 'make_tilted', 'make_total_variation', 'make_worst', 'parallel_backend', 'prox', 'real_math', 'resolve_threads', 'returns_level', 'simd_level', 'solve_triangular', 'stage_steps', 'sum', 'weighted_gram', 'weighted_sum']
+__all__: list[str] = ['AveragedLevels', 'CFunctionOracle', 'Descent', 'DualBatch', 'Estimator', 'GaussianSmoothing', 'GrowingBatch', 'Level', 'LinearMatrix', 'LinearOracle', 'Minibatch', 'Mlmc', 'NestedEstimator', 'Oracle', 'PenaltySearch', 'PerturbedLinear', 'PerturbedOracle', 'PrimalDual', 'PyLevel', 'PyOracle', 'PyPoints', 'PyVjpOracle', 'Risk', 'RiskSolution', 'ScoreMemo', 'SinkhornBatch', 'SinkhornMlmc', 'SinkhornOracle', 'SnapshotDifference', 'SoftmaxSmoothing', 'Spider', 'Storm', 'TrackedLevels', 'call_seconds', 'cholesky', 'composed', 'deviation_penalty', 'dot', 'draws', 'elementwise_level', 'first_non_finite', 'gaussian_constant', 'linear_level', 'make_bisection', 'make_chi_square', 'make_cressie_read', 'make_cvar', 'make_exponential_spectrum', 'make_extremile', 'make_kl', 'make_kl_cvar', 'make_mean', 'make_smoothed_cvar', 'make_smoothed_total_variation', 'make_step_spectrum', 'make_tilted', 'make_total_variation', 'make_worst', 'parallel_backend', 'prox', 'real_math', 'resolve_threads', 'returns_level', 'simd_level', 'solve_triangular', 'stage_steps', 'sum', 'weighted_gram', 'weighted_sum']
 class real_math:
     """
     The core's own real functions, the same bits at each SIMD level.
@@ -416,6 +416,11 @@ class GaussianSmoothing:
     @property
     def constant(self) -> float:
         ...
+class SoftmaxSmoothing:
+    def __init__(self, divergence: str, alpha: typing.SupportsFloat | typing.SupportsIndex, T: typing.SupportsFloat | typing.SupportsIndex, beta: typing.SupportsFloat | typing.SupportsIndex, freedom: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex = 0) -> None:
+        ...
+    def evaluate(self, move: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], weight: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], cost: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], shift: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], head: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], scores: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], labels: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], p: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], value: numpy.typing.NDArray[numpy.float64], slope: numpy.typing.NDArray[numpy.float64], turn: numpy.typing.NDArray[numpy.float64], mass: numpy.typing.NDArray[numpy.float64], pull: numpy.typing.NDArray[numpy.float64], threads: typing.SupportsInt | typing.SupportsIndex = 0) -> None:
+        ...
 def call_seconds(oracle: Oracle, w: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], weights: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], index: typing.Annotated[numpy.typing.ArrayLike, numpy.int64] | None, calls: typing.SupportsInt | typing.SupportsIndex) -> tuple[typing.Any, ...]:
     ...
 def cholesky(a: numpy.typing.NDArray[numpy.float64]) -> int:
@@ -448,6 +453,8 @@ def first_non_finite(x: numpy.typing.NDArray[numpy.float32], threads: typing.Sup
     """
     Position of the first infinite or NaN element, or -1.
     """
+def gaussian_constant(divergence: str, alpha: typing.SupportsFloat | typing.SupportsIndex, beta: typing.SupportsFloat | typing.SupportsIndex, dim: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex = 0) -> float:
+    ...
 def linear_level(a: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], b: typing.Annotated[numpy.typing.ArrayLike, numpy.float64]) -> Level:
     ...
 def make_bisection(form: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex], lam: typing.SupportsFloat | typing.SupportsIndex, tol: typing.SupportsFloat | typing.SupportsIndex) -> Risk:

@@ -92,6 +92,11 @@ class GaussianSmoothing:
         """Whether the class covers this model and divergence."""
         if not (isinstance(model, LinearModel) and isinstance(model.loss, _LOSSES) and model.n_outputs == 1):
             return False
+        return GaussianSmoothing.divergent(divergence)
+
+    @staticmethod
+    def divergent(divergence: Any) -> bool:
+        """Whether the divergence is one of those covered."""
         if isinstance(divergence, divergences.SmoothedCVaR):
             return divergence.alpha < 1
         return isinstance(divergence, divergences.KL | divergences.ChiSquare)
@@ -161,6 +166,10 @@ class GaussianSmoothing:
         value = sum(k * d.value for k, d in parts) - dot(v, v) / (2.0 * model.l2)
         margin = max(d.margin for d in points) + (0.0 if self._kl else 1e-12 * self.lam * self.entropy)
         return max(value - margin + self.constant, self.constant) if math.isfinite(value) else self.constant
+
+    def error(self, w: ArrayLike, *, threads: int | None = None) -> None:
+        """None: the bound allows for quadrature."""
+        return
 
     def _spread(self, w: Vector) -> tuple[float, Vector]:
         """Tau and ``noise coef/|coef|``, 0 for no coefficients."""

@@ -13,18 +13,26 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from leeward.problems._sinkhorn import Sinkhorn
+    from leeward.problems._sinkhorn_evaluation import SinkhornEvaluation
     from leeward.problems._transport import Cost, Reference
 
     Vector = NDArray[np.float64]
 
 __all__ = ["remarks"]
 
+_COARSE = 1e-3  # an error of quadrature above this share of the objective is reported
 _FEW = 1.5  # a mean effective number of draws below this is reported
 
 
-def remarks(problem: Sinkhorn, w: Vector, effective: Vector | None, reference: Reference, cost: Cost) -> list[str]:
-    """A sentence each: weights that have collapsed on one draw, and an expectation that is infinite at w."""
+def remarks(problem: Sinkhorn, w: Vector, made: SinkhornEvaluation, reference: Reference, cost: Cost) -> list[str]:
+    """A sentence each: weights that have collapsed on one draw, a coarse rule, and an expectation that is infinite at w."""
     found = []
+    effective, error = made.effective_draws, made.quadrature_error
+    if error is not None and not error <= _COARSE * abs(made.value):
+        found.append(
+            f"the rule of nodes has an error of about {error:.2g} at an objective of {made.value:.3g}: take a larger lam or entropy, "
+            "more l2, or exact=False with many draws"
+        )
     mean = float("inf") if effective is None else float(effective.mean())
     if problem.draws > 1 and mean < _FEW:
         found.append(

@@ -5,6 +5,7 @@ P(w) = E_i Psi_i(w) + (l2/2) |w_pen|^2,   Psi_i(w) = min_eta E_xi[lam eps f*((l(
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -84,8 +85,9 @@ class Sinkhorn(SinkhornEstimators):
         draw points anew at each step, while values, gradients and full-batch algorithms use the common draws.
     exact : "auto", True or False, default "auto"
         Whether values, gradients and certificates are those of the kernel itself, without draws (docs/maths/gaussian_smoothing.md): one
-        linear score under one Gaussian noise, "sqeuclidean" cost, KL, chi-square or smoothed CVaR, no bounds and no label noise.
-        "auto": where that applies and the draws are not common. Stochastic algorithms draw in any case.
+        linear score, or softmax, under one Gaussian noise, "sqeuclidean" cost, KL, chi-square or smoothed CVaR, no bounds and no label
+        noise. "auto": where that applies and the draws are not common, for softmax of up to four classes or on up to three features; for
+        more the rule of nodes is coarser, and taken where asked for. Stochastic algorithms draw in any case.
     recentre : bool, optional
         Draw from the Gaussian tilted by ``exp(-c/eps)`` instead: of variance ``sigma^2 eps/(eps + 2 sigma^2)``, with the constant
         ``-(d/2) lam eps log(1 + 2 sigma^2/eps)``. The same Psi with far less noise; for KL with Gaussian reference,
@@ -257,7 +259,12 @@ class Sinkhorn(SinkhornEstimators):
 
     def evaluate(self, w: ArrayLike, *, threads: int | None = None) -> SinkhornEvaluation:
         """The objective, its gradient, the ``Psi_i`` and how the draws' weights are spread, on the common draws."""
-        return self._evaluated(self.point(w), threads)
+        at = self.point(w)
+        return dataclasses.replace(self._evaluated(at, threads), quadrature_error=self.quadrature_error(at, threads))
+
+    def quadrature_error(self, w: Vector, threads: int | None = None) -> float | None:
+        """An estimate of the error of the exact objective of softmax at w (dim,), by a finer rule on a few samples; None for others."""
+        return None if self._exact is None else self._exact.error(w, threads)
 
     def evaluate_if_finite(self, w: Vector, *, threads: int | None = None) -> SinkhornEvaluation | None:
         """:meth:`evaluate`, or None where w or a loss is NaN or infinite."""
@@ -289,7 +296,8 @@ class Sinkhorn(SinkhornEstimators):
 
     def remarks(self, w: Vector, *, threads: int | None = None) -> list[str]:
         """What a user should know about the sampled problem at w, a sentence each."""
-        return remarks(self, w, self._evaluated(w, threads).effective_draws, self._reference, self._cost)
+        made = self.evaluate(w, threads=threads)
+        return remarks(self, w, made, self._reference, self._cost)
 
     @once
     def _words(self) -> str:

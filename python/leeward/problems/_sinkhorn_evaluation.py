@@ -27,6 +27,8 @@ class SinkhornEvaluation(Evaluation):
     effective_draws : ndarray (n,) or None
         ``1 / sum_j q_ij^2``: from how many of its m points a sample's worst case is made. Near 1, the weights have
         collapsed on one point and the sampled problem says little.
+    quadrature_error : float or None
+        Estimated error of the objective where it is the exact one of softmax, by a rule of nodes; None elsewhere.
 
     Examples
     --------
@@ -38,3 +40,4 @@ class SinkhornEvaluation(Evaluation):
 
     inner_eta: Vector | None
     effective_draws: Vector | None
+    quadrature_error: float | None = None
