@@ -11,7 +11,6 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import roots_genlaguerre
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -73,6 +72,8 @@ def spherical(q: int, copies: int | None = None, radii: int = _RADII) -> Rule:
     signs = _signs(q)
     sphere = np.concatenate([np.eye(q), -np.eye(q), signs / math.sqrt(q)])
     share = np.concatenate([np.full(2 * q, 1.0 / (q * (q + 2.0))), np.full(len(signs), q / (len(signs) * (q + 2.0)))])
+    from scipy.special import roots_genlaguerre
+
     halves, chance = roots_genlaguerre(radii, 0.5 * q - 1.0)
     count = max(1, round(600 / (_RADII * len(sphere)))) if copies is None else copies
     rng = np.random.default_rng(5 if copies is None else 6)
