@@ -2,9 +2,9 @@
 //
 //   g = log mean r^k = log mean y^(a + 1) - k log mean y^a
 //
-// grows with t from 0 to its ceiling; the radius asks for g = log(1 + k (k - 1) rho). Newton's iteration for log g in log(-t), close to
-// a line of slope -2 for large -t, inside a bracket; t has twice the digits of a double, as in risk_short_power.cpp. With a penalty
-// too, the radius binds exactly where its multiplier passes the penalty.
+// grows with t from 0 to its ceiling; the radius asks for g = log(1 + k (k - 1) rho). Newton's iteration for 1 / sqrt(g), close to a line
+// for small balls, where g = k (k - 1) a^2 variance / (2 (mean x - t)^2), inside a bracket; t has twice the digits of a double, as in
+// risk_short_power.cpp. With a penalty too, the radius binds exactly where its multiplier passes the penalty.
 #include "leeward/risk/short_power.hpp"
 
 namespace leeward {
@@ -15,7 +15,7 @@ constexpr int kSteps = 32;
 
 struct Ball {
   double order, target;   // k, the g that is asked for
-  double variance_scale;  // a^2 / (2 rho): times the variance it is t^2 for small balls
+  double variance_scale;  // a^2 / (2 rho): times the variance it is (mean - t)^2 for small balls
 };
 
 // sum y^a, sum y^(a + 1) and sum y^(a - 1) over the places above t.
@@ -40,15 +40,15 @@ LEEWARD_INLINE void power_sums(const ShortFrame<R>& f, const Thresholds<R>& t, c
 
 template <int R, class Law>
 LEEWARD_INLINE void find_ball(const ShortFrame<R>& f, const ShortSums<R, 2>& moments, const Ball& ball, const Law& law, Thresholds<R>* t) {
-  constexpr double kFar = -1e6, kClose = -0x1p-60, kLongest = 2.0;
+  constexpr double kFar = -1e6, kClose = -0x1p-60;
   alignas(64) double left[R], right[R], before[R], live[R];
   LEEWARD_LANES
   for (int r = 0; r < R; ++r) {
     const double mean = moments.row[0][r] / f.size, variance = moments.row[1][r] / f.size - mean * mean;
-    const double start = -std::sqrt((variance > 1e-12 ? variance : 1e-12) * ball.variance_scale);
+    const double start = mean - std::sqrt((variance > 1e-12 ? variance : 1e-12) * ball.variance_scale);
     left[r] = kFar;
     right[r] = kClose;
-    t->hi[r] = start > kFar ? start : 0.5 * kFar;
+    t->hi[r] = start > 0.5 * kFar ? (start < -0x1p-10 ? start : -0x1p-10) : 0.5 * kFar;
     t->lo[r] = t->iterations[r] = 0.0;
     t->kappa[r] = -1.0 / t->hi[r];
     before[r] = 0x1p1000;
@@ -67,15 +67,13 @@ LEEWARD_INLINE void find_ball(const ShortFrame<R>& f, const ShortSums<R, 2>& mom
       left[r] = miss <= 0.0 ? t->hi[r] : left[r];
       const bool slow = (late > 0.0) & (size > 0.5 * before[r]);
       before[r] = slow ? 0x1p1000 : size;
-      const double slope = (law.a + 1.0) * (v.row[2][r] / lower - lower / upper);  // of g, in -log(-t)
-      const double positive = g > 0x1p-1000 ? g : 0x1p-1000;
-      double move = hd::log(positive / ball.target) * positive / (slope > 0x1p-1000 ? slope : 0x1p-1000);
-      move = move > kLongest ? kLongest : (move < -kLongest ? -kLongest : move);
-      const double change = (t->hi[r] + t->lo[r]) * hd::expm1(move);
+      const double slope = (law.a + 1.0) * (v.row[2][r] / lower - lower / upper) * t->kappa[r];
+      const double positive = g > 0.0 ? g : 0.0;
+      const double change = 2.0 * positive * (1.0 - std::sqrt(positive / ball.target)) / (slope > 0x1p-1000 ? slope : 0x1p-1000);
       const double proposed = t->hi[r] + change, back = proposed - t->hi[r];
       const double rest = ((t->hi[r] - (proposed - back)) + (change - back)) + t->lo[r];
       const double hi = proposed + rest, lo = rest - (hi - proposed);
-      const bool inside = (hi >= left[r]) & (hi <= right[r]) & !slow;
+      const bool inside = (hi >= left[r]) & (hi <= right[r]) & (g > 0.0) & !slow;
       const double rounding = kSettled * ball.target + 5e-16 * ball.order;
       const bool going = (live[r] > 0.0) & (size > rounding);
       t->hi[r] = going ? (inside ? hi : -std::sqrt(left[r] * right[r])) : t->hi[r];

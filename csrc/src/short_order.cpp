@@ -15,19 +15,19 @@ namespace {
 using Key = std::uint64_t;
 constexpr std::int64_t kRows = 32;                             // of keys in a block
 constexpr Key kIndex = static_cast<Key>(kOrderMost) - 1;       // the bits that hold the index
-constexpr Key kAbove = Key{0x7fe} << 52;                       // above all keys
+constexpr double kAbove = 4.0;                             // above all keys
 
-LEEWARD_INLINE void exchange(Key* a, Key* b) {
+LEEWARD_INLINE void exchange(double* a, double* b) {
   LEEWARD_LANES
   for (int k = 0; k < kLanes; ++k) {
-    const double x = hd::from_bits(a[k]), y = hd::from_bits(b[k]);
-    a[k] = hd::bits_of(y < x ? y : x);
-    b[k] = hd::bits_of(y < x ? x : y);
+    const double x = a[k], y = b[k];
+    a[k] = y < x ? y : x;
+    b[k] = y < x ? x : y;
   }
 }
 
 // Sorts the columns of rows (a power of two) x kLanes keys.
-LEEWARD_INLINE void sort_columns(Key* key, std::int64_t rows) {
+LEEWARD_INLINE void sort_columns(double* key, std::int64_t rows) {
   for (std::int64_t p = 1; p < rows; p *= 2)
     for (std::int64_t gap = p; gap > 0; gap /= 2)
       for (std::int64_t first = gap % p; first + gap < rows; first += 2 * gap)
@@ -35,30 +35,29 @@ LEEWARD_INLINE void sort_columns(Key* key, std::int64_t rows) {
           if (row / (2 * p) == (row + gap) / (2 * p)) exchange(key + row * kLanes, key + (row + gap) * kLanes);
 }
 
-// Two sorted runs of `length` keys, a stride apart, into one: the lower half from the front and the upper half from the back.
+// Two sorted runs of `length` keys, a stride apart, into one: the lower half from the front and the upper half from the back. The
+// keys are compared as integers, and steps are sums: a choice would become a branch, guessed wrong every other time.
 template <std::int64_t Stride>
 struct Merge {
-  const Key *low_a, *low_b, *high_a, *high_b;
-  Key *low, *high;
-  LEEWARD_INLINE Merge(const Key* a, const Key* b, std::int64_t length, Key* to)
+  const double *low_a, *low_b, *high_a, *high_b;
+  double *low, *high;
+  LEEWARD_INLINE Merge(const double* a, const double* b, std::int64_t length, double* to)
       : low_a(a), low_b(b), high_a(a + (length - 1) * Stride), high_b(b + (length - 1) * Stride), low(to), high(to + 2 * length - 1) {}
   LEEWARD_INLINE void step() {
-    const Key a = *low_a, b = *low_b;
-    const std::int64_t from_b = b < a ? 1 : 0;
-    *low++ = from_b != 0 ? b : a;
-    low_b += Stride * from_b;
-    low_a += Stride * (1 - from_b);
-    const Key c = *high_a, d = *high_b;
-    const std::int64_t from_a = c > d ? 1 : 0;
-    *high-- = from_a != 0 ? c : d;
-    high_a -= Stride * from_a;
-    high_b -= Stride * (1 - from_a);
+    const Key a = hd::bits_of(*low_a), b = hd::bits_of(*low_b), from_b = b < a ? 1 : 0;
+    *low++ = hd::from_bits(a ^ ((a ^ b) & (Key{0} - from_b)));
+    low_b += Stride * static_cast<std::int64_t>(from_b);
+    low_a += Stride - Stride * static_cast<std::int64_t>(from_b);
+    const Key c = hd::bits_of(*high_a), d = hd::bits_of(*high_b), from_a = c > d ? 1 : 0;
+    *high-- = hd::from_bits(d ^ ((c ^ d) & (Key{0} - from_a)));
+    high_a -= Stride * static_cast<std::int64_t>(from_a);
+    high_b -= Stride - Stride * static_cast<std::int64_t>(from_a);
   }
 };
 
 // `runs` runs of `length` keys into half as many: run r of `from` starts at r * length, or, where they are columns, at its column.
 template <std::int64_t Stride>
-LEEWARD_INLINE void merge_runs(const Key* from, std::int64_t runs, std::int64_t length, Key* to) {
+LEEWARD_INLINE void merge_runs(const double* from, std::int64_t runs, std::int64_t length, double* to) {
   const auto start = [&](std::int64_t r) {
     return Stride == 1 ? from + r * length : from + r / kLanes * (length * kLanes) + r % kLanes;
   };
@@ -125,26 +124,26 @@ LEEWARD_INLINE std::int64_t pad(double* place, std::int64_t n) {
 }
 
 LEEWARD_CLONES bool sort_all(const double* x, std::int64_t n, ShortOrder* out) {
-  alignas(64) Key one[kOrderMost], other[kOrderMost];
+  alignas(64) double one[kOrderMost], other[kOrderMost];
   std::int64_t rows = 1;
   while (rows < kRows && rows * kLanes < n) rows *= 2;
   const std::int64_t blocks = n <= rows * kLanes ? 1 : 2, room = blocks * rows * kLanes;
   LEEWARD_LANES
-  for (std::int64_t i = 0; i < n; ++i) one[i] = (hd::bits_of(2.0 + x[i]) & ~kIndex) | static_cast<Key>(i);
+  for (std::int64_t i = 0; i < n; ++i) one[i] = hd::from_bits((hd::bits_of(2.0 + x[i]) & ~kIndex) | static_cast<Key>(i));
   for (std::int64_t i = n; i < room; ++i) one[i] = kAbove;
   for (std::int64_t b = 0; b < blocks; ++b) sort_columns(one + b * rows * kLanes, rows);
-  Key *from = other, *to = one;
+  double *from = other, *to = one;
   std::int64_t length = rows, runs = blocks * kLanes;
   merge_runs<kLanes>(one, runs, length, other);
   for (length *= 2, runs /= 2; runs > 1; length *= 2, runs /= 2) {
     merge_runs<1>(from, runs, length, to);
-    Key* const swap = from;
+    double* const swap = from;
     from = to;
     to = swap;
   }
   double* const place = out->place();
   for (std::int64_t i = 0; i < n; ++i) {
-    const auto index = static_cast<std::uint16_t>(from[i] & kIndex);
+    const auto index = static_cast<std::uint16_t>(hd::bits_of(from[i]) & kIndex);
     out->index[i] = index;
     place[i] = x[index];
   }
