@@ -10,7 +10,7 @@ import leeward as lw
 from leeward.torch._families import family_of, remember
 from leeward.torch._group import check_group, evaluate_group
 from leeward.torch._inputs import HALF, counted, per_sample
-from leeward.torch._short import Answer, evaluate, evaluate_plain, is_plain
+from leeward.torch._short import Answer, evaluate, evaluate_plain
 
 __all__ = ["RobustLoss"]
 
@@ -150,10 +150,11 @@ class RobustLoss(torch.nn.Module):
             and self.process_group is None
             and self.ignore_index is None
             and self.engine == "auto"
-            and is_plain(losses)
         ):
-            value, self._found[0] = evaluate_plain(losses, self.risk)
-            return value
+            found = evaluate_plain(losses, self.risk)
+            if found is not None:
+                value, self._found[0] = found
+                return value
         losses = per_sample(losses, shard=self.process_group is not None)
         if target is not None or mask is not None or sample_weight is not None:
             losses, base = counted(losses, target, self.ignore_index, sample_weight, mask)

@@ -15,9 +15,15 @@ from leeward.torch._inputs import FULL
 from leeward.torch._operator import product, transformed
 from leeward.torch._rows import LARGE, solve_rows
 
-__all__ = ["Answer", "evaluate", "evaluate_plain", "is_plain"]
+__all__ = ["Answer", "evaluate", "evaluate_plain"]
 
 PLAIN = frozenset((torch.Tensor, torch.nn.Parameter))
+# Looked up once: each call asks all of them.
+_compiling = torch.compiler.is_compiling
+_transforms = torch._C._are_functorch_transforms_active
+_modes = torch._C._len_torch_dispatch_stack
+_unwrap = torch._C._functorch.unwrap_if_dead
+_STRIDED = torch.strided
 
 
 class _Weights(torch.autograd.Function):
@@ -63,21 +69,13 @@ _apply = super(torch.autograd.Function, _Short).apply
 class Answer:
     """A question about losses and what its solve found; the numbers of the dual are made into a tensor when asked for."""
 
-    __slots__ = ("_dual", "base", "engine", "plain", "risk", "weights")
+    __slots__ = ("_dual", "base", "engine", "risk", "weights")
 
-    def __init__(self, base: Any, risk: lw.Risk, engine: str, plain: bool) -> None:
-        self.base, self.risk, self.engine, self.plain = base, risk, engine, plain
+    def __init__(self, base: Any, risk: lw.Risk, engine: str) -> None:
+        self.base, self.risk, self.engine = base, risk, engine
 
     def find(self, losses: Any) -> Any:
         """Solve, keep the weights and return the value."""
-        if self.plain:
-            try:
-                self._dual = s = self.risk.solve(losses.numpy(force=True))
-            except ValueError:  # losses that are not finite
-                pass
-            else:
-                self.weights = torch.from_numpy(s.weights)
-                return torch.scalar_tensor(s.value, dtype=losses.dtype)
         value, self.weights, self._dual = solve_rows(losses.detach(), self.base, self.risk, self.engine)
         return value
 
@@ -89,34 +87,52 @@ class Answer:
         return self._dual
 
 
-def is_plain(losses: Any) -> bool:
-    """Whether losses are a mini-batch that the core reads where it lies, in a call of which no program or transform is made."""
-    return (
-        not torch.compiler.is_compiling()
-        and type(losses) in PLAIN
-        and losses.dim() == 1
-        and losses.is_cpu
-        and 0 < losses.numel() < LARGE
-        and losses.dtype in FULL
-        and losses.layout == torch.strided
-        and not torch._C._are_functorch_transforms_active()
-        and not torch._C._len_torch_dispatch_stack()
-    )
+class PlainAnswer(Answer):
+    """The same for a mini-batch of the CPU with uniform base weights, where little but the solve should take time."""
+
+    __slots__ = ()
+    base, engine = None, "auto"
+
+    def __init__(self, risk: lw.Risk) -> None:
+        self.risk = risk
+
+    def find(self, losses: Any) -> Any:
+        try:
+            self._dual = s = self.risk.solve(losses.numpy(force=True))
+        except ValueError:  # losses that are not finite
+            return super().find(losses)
+        self.weights = torch.from_numpy(s.weights)
+        return torch.scalar_tensor(s.value, dtype=losses.dtype)
 
 
-def evaluate_plain(losses: Any, risk: lw.Risk) -> tuple[Any, Answer]:
-    """Return the value and what was found, for losses that `is_plain` and no base weights: what a training step should not wait for."""
-    answer = Answer(None, risk, "auto", True)
-    return _apply(torch._C._functorch.unwrap_if_dead(losses), answer), answer
+def evaluate_plain(losses: Any, risk: lw.Risk) -> tuple[Any, Answer] | None:
+    """Return the value and what was found, or None where losses are no plain mini-batch, or a program or a transform is made."""
+    if (
+        _compiling()
+        or type(losses) not in PLAIN
+        or losses.dim() != 1
+        or not losses.is_cpu
+        or not 0 < losses.numel() < LARGE
+        or losses.dtype not in FULL
+        or losses.layout != _STRIDED
+        or _transforms()
+        or _modes()
+    ):
+        return None
+    answer = PlainAnswer(risk)
+    return _apply(_unwrap(losses), answer), answer
 
 
 def evaluate(losses: Any, base: Any | None, risk: lw.Risk, engine: str, name: str) -> tuple[Any, Any]:
     """Return the value, which autograd can differentiate twice, and what was found: an `Answer`, (weights, dual), or None."""
-    compiling = torch.compiler.is_compiling()
-    within = torch._C._are_functorch_transforms_active()
-    if not compiling and not within and type(losses) in PLAIN and not torch._C._len_torch_dispatch_stack():
-        answer = Answer(base, risk, engine, base is None and engine == "auto" and is_plain(losses))
-        return _apply(torch._C._functorch.unwrap_if_dead(losses), answer), answer
+    if base is None and engine == "auto":
+        found = evaluate_plain(losses, risk)
+        if found is not None:
+            return found
+    compiling, within = _compiling(), _transforms()
+    if not compiling and not within and type(losses) in PLAIN and not _modes():
+        answer = Answer(base, risk, engine)
+        return _apply(_unwrap(losses), answer), answer
     value, weights, dual = transformed(losses, base, name, engine)
     if within and not compiling:  # tensors of a transform do not outlive it
         return value, None
