@@ -193,7 +193,7 @@ void LinearOracle::from_scores(const double* w, Batch batch, std::int64_t width,
   double* slopes = kept != nullptr && outputs() == 1 && pass == losses_pass
                        ? memo.begin_slopes(batch.size, settings_.loss, settings_.labels) : nullptr;
   if (remembered != nullptr) (outputs() == 1 ? slopes : kept) = remembered;
-  const RowTiles t = RowTiles::make(batch.size, *matrix_, outputs(), 0);
+  const RowTiles t = outputs() == 1 ? RowTiles::once(batch.size, *matrix_) : RowTiles::make(batch.size, *matrix_, outputs(), 0);
   const Workspace::Scope scope(use.workspace);
   const std::int64_t own = Scratch::doubles(t.tile, outputs());
   double* const scratch = use.workspace.take<double>(t.tasks * own);
