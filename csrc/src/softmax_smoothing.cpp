@@ -7,87 +7,14 @@ namespace leeward {
 namespace {
 
 constexpr double kLargestBeta = 1e10;
-constexpr double kNothing = 40.0;  // exponents this far below the largest are left out
+constexpr double kNothing = 34.0;      // exponents this far below the largest are left out
+constexpr double kNegligible = 1e-15;  // share of a centre in the sums
 constexpr std::int64_t kMostBlocks = 128;
 
 // Scratch of one sample: losses, class probabilities, and with shifts those of x / T and exponents.
 struct Scratch {
   double *loss, *pi, *cold, *exponent, *r;
 };
-
-// One sample at one shift of its scores: relative to the label's, base_c = x_c - x_y without the nodes' moves.
-struct At {
-  const double* base;
-  std::int64_t y;
-};
-
-// loss_k and pi (C, K); with Cold log g_k in the place of the loss (over T), and pi - pi(x / T) in that of pi.
-template <bool Cold>
-LEEWARD_INLINE void visit(const ScoreNodes& nodes, At at, double inverse, double* LEEWARD_RESTRICT loss, double* LEEWARD_RESTRICT pi) {
-  const std::int64_t C = nodes.classes, K = nodes.count;
-  const double* const own = nodes.move + at.y * K;
-  for (std::int64_t k = 0; k < K; k += kLanes) {
-    double top[kLanes], total[kLanes], cold[kLanes];
-    for (int l = 0; l < kLanes; ++l) top[l] = total[l] = cold[l] = 0.0;
-    for (std::int64_t c = 0; c < C; ++c) {
-      const double* const move = nodes.move + c * K + k;
-      double* const x = pi + c * K + k;
-      LEEWARD_LANES
-      for (int l = 0; l < kLanes; ++l) {
-        x[l] = at.base[c] + (move[l] - own[k + l]);
-        top[l] = x[l] > top[l] ? x[l] : top[l];
-      }
-    }
-    if constexpr (Cold) {
-      for (std::int64_t c = 0; c < C; ++c) {
-        const double* const x = pi + c * K + k;
-        LEEWARD_LANES
-        for (int l = 0; l < kLanes; ++l) cold[l] += hd::exp((x[l] - top[l]) * inverse);
-      }
-      LEEWARD_LANES
-      for (int l = 0; l < kLanes; ++l) cold[l] = 1.0 / cold[l];
-    }
-    for (std::int64_t c = 0; c < C; ++c) {
-      double* const x = pi + c * K + k;
-      LEEWARD_LANES
-      for (int l = 0; l < kLanes; ++l) {
-        const double e = hd::exp(x[l] - top[l]);
-        total[l] += e;
-        x[l] = Cold ? x[l] : e;
-      }
-    }
-    LEEWARD_LANES
-    for (int l = 0; l < kLanes; ++l) {
-      const double logarithm = hd::log(total[l]);
-      loss[k + l] = Cold ? logarithm * inverse + hd::log(cold[l]) : top[l] + logarithm;
-      total[l] = 1.0 / total[l];
-    }
-    for (std::int64_t c = 0; c < C; ++c) {
-      double* const x = pi + c * K + k;
-      LEEWARD_LANES
-      for (int l = 0; l < kLanes; ++l) {
-        if constexpr (Cold)
-          x[l] = hd::exp(x[l] - top[l]) * total[l] - hd::exp((x[l] - top[l]) * inverse) * cold[l];
-        else
-          x[l] *= total[l];
-      }
-    }
-  }
-}
-
-LEEWARD_CLONES void plain_visit(const ScoreNodes& nodes, At at, double* loss, double* pi) { visit<false>(nodes, at, 1.0, loss, pi); }
-LEEWARD_CLONES void cold_visit(const ScoreNodes& nodes, At at, double inverse, double* loss, double* pi) {
-  visit<true>(nodes, at, inverse, loss, pi);
-}
-
-LEEWARD_CLONES double sum_of(const double* x, std::int64_t n) {
-  Lanes sum;
-  for (std::int64_t k = 0; k < n; k += kLanes) {
-    LEEWARD_LANES
-    for (int l = 0; l < kLanes; ++l) sum.lane[l] += x[k + l];
-  }
-  return sum.fold();
-}
 
 // turn_k += p r_k a_k; sum_k r_k a_k is returned.
 LEEWARD_CLONES double gather(const double* LEEWARD_RESTRICT a, const double* LEEWARD_RESTRICT r, double p, std::int64_t n,
@@ -142,8 +69,8 @@ LEEWARD_CLONES double exponentials(const double* LEEWARD_RESTRICT a, const doubl
   }
   return sum.fold();
 }
-LEEWARD_CLONES double small_exponentials(const double* LEEWARD_RESTRICT a, const double* LEEWARD_RESTRICT weight, std::int64_t n,
-                                         double* LEEWARD_RESTRICT r) {
+LEEWARD_CLONES double small_exponentials(const double* LEEWARD_RESTRICT a, const double* LEEWARD_RESTRICT weight,
+                                         std::int64_t n, double* LEEWARD_RESTRICT r) {
   Lanes sum;
   for (std::int64_t k = 0; k < n; k += kLanes) {
     LEEWARD_LANES
@@ -167,21 +94,57 @@ struct Root {
   double eta, value;  // eta / T and sum_k p_k F + eta / T
 };
 
+// sum_k p_k F'(a_k - b_k - eta) and the same of F''.
+LEEWARD_CLONES NoisyConjugate::Balance balance_of(const ScoreNodes& nodes, const ConjugateTable::View& F,
+                                                  const double* LEEWARD_RESTRICT a, double eta) {
+  const double* const LEEWARD_RESTRICT weight = nodes.weight;
+  const double* const LEEWARD_RESTRICT cost = nodes.cost;
+  Lanes total, slope;
+  for (std::int64_t k = 0; k < nodes.count; k += kLanes) {
+    LEEWARD_LANES
+    for (int l = 0; l < kLanes; ++l) {
+      const NoisyConjugate::Balance v = F.balance(a[k + l] - cost[k + l] - eta);
+      total.lane[l] += weight[k + l] * v.ratio;
+      slope.lane[l] += weight[k + l] * v.slope;
+    }
+  }
+  return {total.fold(), slope.fold()};
+}
+
+// sum_k p_k F, and r_k = p_k F', divided by their sum.
+LEEWARD_CLONES double densities(const ScoreNodes& nodes, const ConjugateTable::View& F, const double* LEEWARD_RESTRICT a,
+                                double eta, double* LEEWARD_RESTRICT r) {
+  const double* const LEEWARD_RESTRICT weight = nodes.weight;
+  const double* const LEEWARD_RESTRICT cost = nodes.cost;
+  Lanes total, value;
+  for (std::int64_t k = 0; k < nodes.count; k += kLanes) {
+    LEEWARD_LANES
+    for (int l = 0; l < kLanes; ++l) {
+      const double x = a[k + l] - cost[k + l] - eta;
+      const double v = weight[k + l] * F.balance(x).ratio;
+      r[k + l] = v;
+      total.lane[l] += v;
+      value.lane[l] += weight[k + l] * F.conjugate(x);
+    }
+  }
+  const double inverse = 1.0 / total.fold();
+  for (std::int64_t k = 0; k < nodes.count; k += kLanes) {
+    LEEWARD_LANES
+    for (int l = 0; l < kLanes; ++l) r[k + l] *= inverse;
+  }
+  return value.fold();
+}
+
 // eta by safeguarded Newton steps from `eta`; r_k becomes p_k F', divided by its sum.
-Root solve_eta(const ScoreNodes& nodes, const NoisyConjugate& F, const double* a, double eta, double noise, double* r) {
-  const std::int64_t K = nodes.count;
+Root solve_eta(const ScoreNodes& nodes, const ConjugateTable::View& F, const double* a, double eta, double noise,
+               double* r) {
   double low = -hd::real::kInf, high = hd::real::kInf, step = 1.0;
   for (int i = 0; i < 200; ++i) {
-    double total = 0.0, slope = 0.0;
-    for (std::int64_t k = 0; k < K && nodes.weight[k] > 0.0; ++k) {
-      const NoisyConjugate::Balance v = F.balance(a[k] - nodes.cost[k] - eta);
-      total += nodes.weight[k] * v.ratio;
-      slope += nodes.weight[k] * v.slope;
-    }
-    const double excess = total - 1.0;
+    const NoisyConjugate::Balance v = balance_of(nodes, F, a, eta);
+    const double excess = v.ratio - 1.0;
     if (!(std::abs(excess) > noise)) break;
     (excess > 0.0 ? low : high) = eta;
-    double next = slope > 0.0 ? eta + excess / slope : (excess > 0.0 ? low + step : high - step);
+    double next = v.slope > 0.0 ? eta + excess / v.slope : (excess > 0.0 ? low + step : high - step);
     const double farthest = excess > 0.0 ? eta + step : eta - step;
     if (std::abs(next - eta) > step) next = farthest;
     if (!(next > low && next < high)) next = 0.5 * low + 0.5 * high;
@@ -189,32 +152,21 @@ Root solve_eta(const ScoreNodes& nodes, const NoisyConjugate& F, const double* a
     if (next == farthest) step *= 4.0;
     eta = next;
   }
-  double value = 0.0, total = 0.0;
-  for (std::int64_t k = 0; k < K; ++k) {
-    r[k] = 0.0;
-    if (!(nodes.weight[k] > 0.0)) continue;
-    const NoisyConjugate::Value v = F.at(a[k] - nodes.cost[k] - eta);
-    r[k] = nodes.weight[k] * v.ratio;
-    total += r[k];
-    value += nodes.weight[k] * v.conjugate;
-  }
-  const double inverse = 1.0 / total;
-  for (std::int64_t k = 0; k < K; ++k) r[k] *= inverse;
-  return {eta, value + eta};
+  return {eta, densities(nodes, F, a, eta, r) + eta};
 }
 
 // What all samples share.
 struct Common {
   const ScoreNodes& nodes;
   double T, inverse;
-  const NoisyConjugate* conjugate;
-  Root none;             // eta without a loss
-  const double* lean;    // how eta follows small losses: d eta / d a_k there
+  const ConjugateTable::View* conjugate;  // null under KL
+  Root none;                              // eta without a loss
+  const double* lean;                     // how eta follows small losses: d eta / d a_k there
 };
 
 // One sample: its value, slope (C,), and what it adds to the sums.
-void plain_sample(const Common& all, const double* base, std::int64_t y, double p, const Scratch& s, double* value, double* slope,
-                  double* turn) {
+void plain_sample(const Common& all, const double* base, std::int64_t y, double p, const Scratch& s, double* value,
+                  double* slope, double* turn) {
   const ScoreNodes& nodes = all.nodes;
   const std::int64_t C = nodes.classes, K = nodes.count;
   plain_visit(nodes, {base, y}, s.loss, s.pi);
@@ -248,15 +200,15 @@ void plain_sample(const Common& all, const double* base, std::int64_t y, double 
   slope[y] = -others;
 }
 
-void shifted_sample(const Common& all, const double* base, std::int64_t y, double p, const Scratch& s, double* value, double* slope,
-                    const SoftmaxValues& sums) {
+void shifted_sample(const Common& all, const double* base, std::int64_t y, double p, const Scratch& s, double* value,
+                    double* slope, const SoftmaxValues& sums) {
   const ScoreNodes& nodes = all.nodes;
   const std::int64_t C = nodes.classes, K = nodes.count;
   const double spread = (all.inverse - 1.0) * hd::log(static_cast<double>(C));  // of log g, from 0
   const double least = std::min(0.0, spread), most = std::max(0.0, spread);
-  double* const moved = s.cold;                                // (C,)
-  double* const heads = s.cold + C;                            // (C,)
-  double* const mass = s.cold + 2 * C;                         // (C,)
+  double* const moved = s.cold;         // (C,)
+  double* const heads = s.cold + C;     // (C,)
+  double* const mass = s.cold + 2 * C;  // (C,)
   double sure = -hd::real::kInf, top = -hd::real::kInf;
   for (std::int64_t c = 0; c < C; ++c) {
     heads[c] = nodes.head[y * C + c] + base[c] * all.inverse;
@@ -271,7 +223,7 @@ void shifted_sample(const Common& all, const double* base, std::int64_t y, doubl
     if (mass[c] == 0.0) continue;
     move_to(c);
     double* const e = s.exponent + c * K;
-    cold_visit(nodes, {moved, y}, all.inverse, e, s.pi);
+    shares_of(nodes, {moved, y}, all.inverse, e);
     for (std::int64_t k = 0; k < K; ++k) e[k] += heads[c];
     top = std::max(top, largest_of(e, nodes.weight, K));
   }
@@ -279,15 +231,16 @@ void shifted_sample(const Common& all, const double* base, std::int64_t y, doubl
   for (std::int64_t c = 0; c < C; ++c) {
     if (mass[c] == 0.0) continue;
     double* const e = s.exponent + c * K;
-    mass[c] = exponentials(e, nodes.weight, top, K, e);
+    mass[c] = exponentials(e, nodes.weight, top, K, s.loss);
     total += mass[c];
+    for (std::int64_t k = 0; k < K; ++k) e[k] = s.loss[k];
   }
   *value = all.T * (top + hd::log(total));
   const double inverse = 1.0 / total;
   for (std::int64_t c = 0; c < C; ++c) slope[c] = 0.0;
   for (std::int64_t c = 0; c < C; ++c) {
     mass[c] *= inverse;
-    if (!(mass[c] > 1e-17)) continue;
+    if (!(mass[c] > kNegligible)) continue;
     double* const r = s.exponent + c * K;
     for (std::int64_t k = 0; k < K; ++k) r[k] *= inverse;
     move_to(c);
@@ -314,11 +267,12 @@ SoftmaxSmoothing::SoftmaxSmoothing(GaussianDivergence divergence, double alpha, 
   if (divergence == GaussianDivergence::kl) return;
   if (beta > kLargestBeta)
     throw std::invalid_argument("noise^2 / entropy must be at most 1e10 for chi-square and the smoothed CVaR");
-  conjugate_ = std::make_unique<const NoisyConjugate>(divergence == GaussianDivergence::smoothed_cvar ? alpha : 0.0, beta, freedom, use);
+  const double least = divergence == GaussianDivergence::smoothed_cvar ? alpha : 0.0;
+  conjugate_ = std::make_unique<const ConjugateTable>(least, NoisyConjugate(least, beta, freedom, use), freedom);
 }
 
-void SoftmaxSmoothing::evaluate(const ScoreNodes& nodes, const double* scores, const double* labels, const double* p, std::int64_t n,
-                                SoftmaxValues out, Resources& use) const {
+void SoftmaxSmoothing::evaluate(const ScoreNodes& nodes, const double* scores, const double* labels, const double* p,
+                                std::int64_t n, SoftmaxValues out, Resources& use) const {
   const std::int64_t C = nodes.classes, K = nodes.count;
   const bool shifted = nodes.shift != nullptr;
   const std::int64_t row = std::max<std::int64_t>(16, (n + kMostBlocks - 1) / kMostBlocks);
@@ -329,13 +283,14 @@ void SoftmaxSmoothing::evaluate(const ScoreNodes& nodes, const double* scores, c
   double* const partial = use.workspace.take<double>(blocks * sums);
   double* const space = use.workspace.take<double>(blocks * scratch);
   double* const lean = use.workspace.take<double>(K);
-  Common all{nodes, T_, 1.0 / T_, conjugate_.get(), {0.0, 0.0}, lean};
+  const ConjugateTable::View table = conjugate_ != nullptr ? conjugate_->view() : ConjugateTable::View{};
+  Common all{nodes, T_, 1.0 / T_, conjugate_ != nullptr ? &table : nullptr, {0.0, 0.0}, lean};
   if (conjugate_ != nullptr) {
     for (std::int64_t k = 0; k < K; ++k) space[k] = lean[k] = 0.0;
-    all.none = solve_eta(nodes, *conjugate_, space, 0.0, 1e-15, space + K);
+    all.none = solve_eta(nodes, table, space, 0.0, 1e-15, space + K);
     double total = 0.0;
     for (std::int64_t k = 0; k < K && nodes.weight[k] > 0.0; ++k) {
-      lean[k] = nodes.weight[k] * conjugate_->balance(-nodes.cost[k] - all.none.eta).slope;
+      lean[k] = nodes.weight[k] * table.balance(-nodes.cost[k] - all.none.eta).slope;
       total += lean[k];
     }
     for (std::int64_t k = 0; k < K; ++k) lean[k] = total > 0.0 ? lean[k] / total : 0.0;
@@ -358,7 +313,9 @@ void SoftmaxSmoothing::evaluate(const ScoreNodes& nodes, const double* scores, c
         plain_sample(all, base, y, p[i], s, out.value + i, out.slope + i * C, own.turn);
     }
   });
-  const auto gathered = [&](std::int64_t j) { return tree_sum(0, blocks, [&](std::int64_t b) { return partial[b * sums + j]; }); };
+  const auto gathered = [&](std::int64_t j) {
+    return tree_sum(0, blocks, [&](std::int64_t b) { return partial[b * sums + j]; });
+  };
   for (std::int64_t j = 0; j < C * K; ++j) out.turn[j] = gathered(j);
   if (!shifted) return;
   for (std::int64_t j = 0; j < C * C; ++j) out.mass[j] = gathered(C * K + j);

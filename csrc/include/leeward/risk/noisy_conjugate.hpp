@@ -39,6 +39,9 @@ class NoisyConjugate {
     table_.at(x, out);
     return {out[0], out[1], out[2]};
   }
+  // F' is 0 below the first, and on the last branch above the second; with freedom.
+  double low() const { return low_; }
+  double high() const { return high_; }
   // Whether rules of 16 points see F' as smooth: it has a kink, or grows like a low power of x from one, otherwise.
   bool smooth() const { return alpha_ > 0.0 || freedom_ > 4; }
 
