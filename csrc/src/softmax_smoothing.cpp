@@ -158,18 +158,41 @@ Root solve_eta(const ScoreNodes& nodes, const ConjugateTable::View& F, const dou
 // What all samples share.
 struct Common {
   const ScoreNodes& nodes;
+  MoveExponentials moves;
   double T, inverse;
   const ConjugateTable::View* conjugate;  // null under KL
   Root none;                              // eta without a loss
   const double* lean;                     // how eta follows small losses: d eta / d a_k there
 };
 
+LEEWARD_CLONES void exponentials_of(const double* LEEWARD_RESTRICT x, double scale, std::int64_t n,
+                                    double* LEEWARD_RESTRICT out) {
+  for (std::int64_t k = 0; k < n; k += kLanes) {
+    LEEWARD_LANES
+    for (int l = 0; l < kLanes; ++l) out[k + l] = hd::exp(x[k + l] * scale);
+  }
+}
+
+MoveExponentials exponentials_of(const ScoreNodes& nodes, double inverse, Workspace& workspace) {
+  const bool shifted = nodes.shift != nullptr;
+  const std::int64_t n = nodes.classes * nodes.count;
+  double largest = 0.0;
+  for (std::int64_t j = 0; j < n; ++j) largest = std::max(largest, std::abs(nodes.move[j]));
+  if (nodes.classes > kMostClasses || !(largest * (shifted ? std::max(1.0, inverse) : 1.0) <= kLargestMove))
+    return {nullptr, nullptr};
+  double* const hot = workspace.take<double>(n);
+  double* const cold = shifted ? workspace.take<double>(n) : nullptr;
+  exponentials_of(nodes.move, 1.0, n, hot);
+  if (shifted) exponentials_of(nodes.move, inverse, n, cold);
+  return {hot, cold};
+}
+
 // One sample: its value, slope (C,), and what it adds to the sums.
 void plain_sample(const Common& all, const double* base, std::int64_t y, double p, const Scratch& s, double* value,
                   double* slope, double* turn) {
   const ScoreNodes& nodes = all.nodes;
   const std::int64_t C = nodes.classes, K = nodes.count;
-  plain_visit(nodes, {base, y}, s.loss, s.pi);
+  plain_visit(nodes, all.moves, {base, y}, s.loss, s.pi);
   double top = 0.0, total = 0.0;
   for (std::int64_t c = 0; c < C; ++c) top = base[c] > top ? base[c] : top;
   for (std::int64_t c = 0; c < C; ++c) total += hd::exp(base[c] - top);
@@ -223,7 +246,7 @@ void shifted_sample(const Common& all, const double* base, std::int64_t y, doubl
     if (mass[c] == 0.0) continue;
     move_to(c);
     double* const e = s.exponent + c * K;
-    shares_of(nodes, {moved, y}, all.inverse, e);
+    shares_of(nodes, all.moves, {moved, y}, all.inverse, e);
     for (std::int64_t k = 0; k < K; ++k) e[k] += heads[c];
     top = std::max(top, largest_of(e, nodes.weight, K));
   }
@@ -244,7 +267,7 @@ void shifted_sample(const Common& all, const double* base, std::int64_t y, doubl
     double* const r = s.exponent + c * K;
     for (std::int64_t k = 0; k < K; ++k) r[k] *= inverse;
     move_to(c);
-    cold_visit(nodes, {moved, y}, all.inverse, s.loss, s.pi);
+    cold_visit(nodes, all.moves, {moved, y}, all.inverse, s.loss, s.pi);
     double* const pull = sums.pull + (y * C + c) * C;
     for (std::int64_t b = 0; b < C; ++b) {
       const double v = gather(s.pi + b * K, r, p, K, sums.turn + b * K);
@@ -284,7 +307,9 @@ void SoftmaxSmoothing::evaluate(const ScoreNodes& nodes, const double* scores, c
   double* const space = use.workspace.take<double>(blocks * scratch);
   double* const lean = use.workspace.take<double>(K);
   const ConjugateTable::View table = conjugate_ != nullptr ? conjugate_->view() : ConjugateTable::View{};
-  Common all{nodes, T_, 1.0 / T_, conjugate_ != nullptr ? &table : nullptr, {0.0, 0.0}, lean};
+  Common all{nodes,    exponentials_of(nodes, 1.0 / T_, use.workspace), T_,
+             1.0 / T_, conjugate_ != nullptr ? &table : nullptr,        {0.0, 0.0},
+             lean};
   if (conjugate_ != nullptr) {
     for (std::int64_t k = 0; k < K; ++k) space[k] = lean[k] = 0.0;
     all.none = solve_eta(nodes, table, space, 0.0, 1e-15, space + K);
