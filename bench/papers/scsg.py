@@ -8,7 +8,8 @@ one vector w. Each method gets its best constant step from `leeward.tune` in the
 powers of ten, then half and double of the best two. It then runs from five random starts; where one of these diverges, the
 step is halved for all of them. The cost is component gradients evaluated. SCSG walks its batch in slices, whose gradients at
 the snapshot are kept, so that a stage evaluates 2 B of them: what the paper counts. The verdict is on the training loss at
-equal component gradients, in the mean and in the median over the starts, since one late spike can make the whole mean.
+equal component gradients, in the mean and in the median over the starts, since one late spike can make the whole mean; the
+differences from the same start stand beside it.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
 import leeward as lw
 
@@ -214,17 +216,32 @@ def table(curves: dict[str, Curve], passes: float) -> str:
     return "\n".join(lines)
 
 
+def interval(values: Any) -> tuple[float, float, float]:
+    """Mean and 95 % interval of Student's t."""
+    mean, n = float(np.mean(values)), len(values)
+    half = float(stats.t.ppf(0.975, n - 1) * np.std(values, ddof=1) / np.sqrt(n)) if n > 1 else np.inf
+    return mean, mean - half, mean + half
+
+
 def verdict(curves: dict[str, Curve]) -> bool:
     """Says whether SCSG with growing batches ends lower than the best SGD: in the mean over the starts, and in their median."""
     ends = {name: curve.losses[:, -1] for name, curve in curves.items()}
     growing, lower = ends["SCSG, B growing"], []
+    sgd = [name for name in ends if name.startswith("SGD")]
     for measure in (np.mean, np.median):
-        name = min((k for k in ends if k.startswith("SGD")), key=lambda k: float(measure(ends[k])))
+        name = min(sgd, key=lambda k: float(measure(ends[k])))
         mine, best = float(measure(growing)), float(measure(ends[name]))
         lower.append(mine < best)
         print(
             f"{measure.__name__}: {'lower' if mine < best else 'NOT lower'} at equal component gradients, SCSG growing {mine:.3e}, "
-            f"{name} {best:.3e}; lower from {int(np.sum(growing < ends[name]))} of {len(growing)} starts"
+            f"{name} {best:.3e}"
+        )
+    for name in sgd:
+        mean, low, high = interval(ends[name] - growing)
+        ratio = np.exp(interval(np.log(ends[name] / growing)))
+        print(
+            f"{name} minus SCSG growing, start by start: {mean:.2e}, 95 % [{low:.2e}, {high:.2e}]; as a ratio {ratio[0]:.2f} "
+            f"[{ratio[1]:.2f}, {ratio[2]:.2f}]; SCSG lower from {int(np.sum(growing < ends[name]))} of {len(growing)}"
         )
     return all(lower)
 
