@@ -134,7 +134,7 @@ def nothing_may_change_the_bits(sources: Sources) -> list[str]:
     code = cpp(sources)
     code |= {p: t for p, t in sources.items() if p in ("CMakeLists.txt", "CMakePresets.json", "pyproject.toml")}
     loose = (
-        r"reduction\s*\(|atomic<\s*(double|float)|std::(reduce|transform_reduce|fma)\b|_fmadd_|__builtin_fma"
+        r"reduction\s*\((?!\s*\|\s*:)|atomic<\s*(double|float)|std::(reduce|transform_reduce|fma)\b|_fmadd_|__builtin_fma"
         r"|-ffast-math|-Ofast|-march=native|-funsafe-math|-fassociative-math|-ffp-contract=(on|fast)"
     )
     return matches(code, loose, "sums and products have one order and no contraction")
