@@ -117,7 +117,7 @@ LEEWARD_CLONES void integrate_penalised(const ShortRows<T>& in, const Ladder& la
   const std::int64_t padded = s->frame.padded;
   const double tau = 1.0 / lam;
   const double* const x = s->order.place();
-  alignas(64) double e[kAlone], rate[kAlone], level[kAlone];
+  alignas(64) double e[kAlone], rate[kAlone + kLanes], level[kAlone + kLanes];
   for (std::int64_t i = 0; i < padded; i += kLanes) {
     LEEWARD_LANES
     for (int k = 0; k < kLanes; ++k) e[i + k] = hd::exp_pair_below(x[i + k] * tau).exp;
@@ -142,10 +142,14 @@ LEEWARD_CLONES void integrate_penalised(const ShortRows<T>& in, const Ladder& la
     }
   }
   dual.fold(kLanes);
-  for (std::int64_t block = 0, i = 0; block < b.count; ++block)
-    for (; i < b.last[block]; ++i) {
-      rate[i] = b.step[block];
-      level[i] = b.weight[block];
+  constexpr int kFill = 8;  // most blocks are shorter: whole chunks, each overwritten by the next, spare a guess at every end
+  for (std::int64_t block = 0, first = 0; block < b.count; first = b.last[block++])
+    for (std::int64_t i = first; i < b.last[block]; i += kFill) {
+      LEEWARD_LANES
+      for (int k = 0; k < kFill; ++k) {
+        rate[i + k] = b.step[block];
+        level[i + k] = b.weight[block];
+      }
     }
   for (std::int64_t i = in.size; i < padded; ++i) rate[i] = level[i] = 0.0;
   ShortSums<1, 4> v;

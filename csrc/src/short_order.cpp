@@ -35,23 +35,22 @@ LEEWARD_INLINE void sort_columns(double* key, std::int64_t rows) {
           if (row / (2 * p) == (row + gap) / (2 * p)) exchange(key + row * kLanes, key + (row + gap) * kLanes);
 }
 
-// Two sorted runs of `length` keys, a stride apart, into one: the lower half from the front and the upper half from the back. The
-// keys are compared as integers, and steps are sums: a choice would become a branch, guessed wrong every other time.
+// Two sorted runs of `length` keys, a stride apart, into one: step k gives its k-th key from the front and its k-th from the back. The
+// keys are compared as integers, and counts grow by comparisons: a choice would become a branch, guessed wrong every other time.
 template <std::int64_t Stride>
 struct Merge {
-  const double *low_a, *low_b, *high_a, *high_b;
+  const double *a, *b, *end_a, *end_b;
   double *low, *high;
-  LEEWARD_INLINE Merge(const double* a, const double* b, std::int64_t length, double* to)
-      : low_a(a), low_b(b), high_a(a + (length - 1) * Stride), high_b(b + (length - 1) * Stride), low(to), high(to + 2 * length - 1) {}
-  LEEWARD_INLINE void step() {
-    const Key a = hd::bits_of(*low_a), b = hd::bits_of(*low_b), from_b = b < a ? 1 : 0;
-    *low++ = hd::from_bits(a ^ ((a ^ b) & (Key{0} - from_b)));
-    low_b += Stride * static_cast<std::int64_t>(from_b);
-    low_a += Stride - Stride * static_cast<std::int64_t>(from_b);
-    const Key c = hd::bits_of(*high_a), d = hd::bits_of(*high_b), from_a = c > d ? 1 : 0;
-    *high-- = hd::from_bits(d ^ ((c ^ d) & (Key{0} - from_a)));
-    high_a -= Stride * static_cast<std::int64_t>(from_a);
-    high_b -= Stride - Stride * static_cast<std::int64_t>(from_a);
+  std::int64_t front = 0, back = 0;  // keys taken from a, times the stride
+  LEEWARD_INLINE Merge(const double* one, const double* other, std::int64_t length, double* to)
+      : a(one), b(other), end_a(one + (length - 1) * Stride), end_b(other + (length - 1) * Stride), low(to), high(to + 2 * length - 1) {}
+  LEEWARD_INLINE void step(std::int64_t k) {
+    const Key x = hd::bits_of(a[front]), y = hd::bits_of(b[k * Stride - front]);
+    low[k] = hd::from_bits(y < x ? y : x);
+    front += y < x ? 0 : Stride;
+    const Key u = hd::bits_of(*(end_a - back)), v = hd::bits_of(*(end_b - k * Stride + back));
+    *(high - k) = hd::from_bits(u > v ? u : v);
+    back += u > v ? Stride : 0;
   }
 };
 
@@ -63,15 +62,15 @@ LEEWARD_INLINE void merge_runs(const double* from, std::int64_t runs, std::int64
   };
   if (runs == 2) {
     Merge<Stride> m(start(0), start(1), length, to);
-    for (std::int64_t i = 0; i < length; ++i) m.step();
+    for (std::int64_t i = 0; i < length; ++i) m.step(i);
     return;
   }
   for (std::int64_t r = 0; r < runs; r += 4) {  // two at a time: each waits for its own loads
     Merge<Stride> m(start(r), start(r + 1), length, to + r * length);
     Merge<Stride> o(start(r + 2), start(r + 3), length, to + (r + 2) * length);
     for (std::int64_t i = 0; i < length; ++i) {
-      m.step();
-      o.step();
+      m.step(i);
+      o.step(i);
     }
   }
 }
