@@ -124,7 +124,7 @@ LEEWARD_CLONES void integrate_penalised(const ShortRows<T>& in, const Ladder& la
   }
   Blocks b;
   pool(x, e, ladder.reached, in.size, &b);
-  if (!(b.step[b.count - 1] > 0)) return;
+  if (b.count == 0 || !(b.step[b.count - 1] > 0)) return;
   for (std::int64_t i = b.count; i % kLanes != 0; ++i) {
     b.weight[i] = 1.0;
     b.step[i] = 0.0;
