@@ -26,6 +26,7 @@ _POLISH, _SMALL = (
     1e-7,
     1 << 18,
 )  # with at most so many coordinates to read the default aims at this fraction of the gap owed
+_NODES = 4096  # about what the exact objective of softmax takes for a row
 _NOISE, _LAM = 0.2, 1.0
 _FEW, _MANY, _NUMBERS = 16, 256, 1 << 22  # draws a row by default: as many as make so many coordinates, within limits
 
@@ -170,6 +171,8 @@ class SinkhornLinear(LinearFit):
         start = self._start()
         start = None if start is None else units.inside(*self._matrix(), bool(self.fit_intercept))
         coordinates = n * d if exact else X.shape[0] * d * int(self._draws)
+        if exact and problem.linear.n_outputs > 2:
+            coordinates = n * max(d, _NODES)
         promised, aim = self._tolerances(problem, solver, coordinates)
 
         def enough(state: lw.State) -> bool:
