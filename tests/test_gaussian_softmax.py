@@ -301,3 +301,17 @@ def test_when_it_applies_and_what_is_refused() -> None:
         SoftmaxSmoothing(problem(), KL, 1.0, 1.0, 0.0)
     with pytest.raises(ValueError, match=r"noise\^2 / entropy must be at most 1e10"):
         SoftmaxSmoothing(problem(), CHI, 1.0, 1e-12, 1.0)
+
+
+@pytest.mark.parametrize("scale", [20.0, 28.0, 40.0, 80.0])
+def test_one_feature_under_a_tilt_of_many_standard_deviations(scale: float) -> None:
+    X, W, T, noise = np.array([[0.3], [-0.2], [1.0]]), scale * np.array([1.0, 0.0, -0.5]), 0.3, 0.4
+    problem = lw.Sinkhorn(lw.LinearModel(X, [0, 1, 2], loss="softmax"), "kl", lam=1.0, entropy=T, noise=noise)
+    u, beta = np.linspace(-400.0, 400.0, 200_001), noise**2 / T
+    expected = -0.5 * T * np.log1p(2.0 * beta)
+    for i in range(3):
+        z = W[:, None] * (X[i, 0] + noise / np.sqrt(1.0 + 2.0 * beta) * u)
+        losses = np.logaddexp.reduce(z, axis=0) - z[i]
+        total = np.logaddexp.reduce(losses / T - 0.5 * u * u) + np.log((u[1] - u[0]) / np.sqrt(2.0 * np.pi))
+        expected += T * total / 3.0
+    assert problem.value(np.r_[W, 0.0, 0.0, 0.0]) == pytest.approx(expected, rel=1e-9)

@@ -36,6 +36,7 @@ __all__ = ["SoftmaxSmoothing"]
 
 _LATTICE = 3  # dimensions up to which the rule is a lattice
 _WIDEST = {True: (0.5, 0.7, 0.9), False: (0.25, 0.5, 0.85)}  # spacing for KL and others, by dimension
+_FARTHEST = 30.0  # a node's distance from 0: from 38 on the Gaussian's density has left the range
 _JUDGED = 32  # samples on which the rule is compared with a finer one
 _LANES = 16
 
@@ -256,7 +257,7 @@ class SoftmaxSmoothing:
         if self._kl:
             h = spacing(q, widest, 1.0 / max(steepest, 1e-3))
             far = reach + tilt
-            shifted = not (far / reach) ** q * _count(q, h) <= 2 * MOST_NODES
+            shifted = far > _FARTHEST or not (far / reach) ** q * _count(q, h) <= 2 * MOST_NODES
             if shifted:
                 h = spacing(q, widest, min(1.0, 1.0 / tilt))
         else:
