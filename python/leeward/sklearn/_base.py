@@ -17,7 +17,7 @@ from leeward.sklearn._partial import Stream, next_stream
 __all__ = ["RobustLinear", "learns_in_batches"]
 
 _SMOOTH_TOL, _KINKED_TOL = 1e-6, 1e-4  # relative certified gaps owed by default
-_POLISH, _SMALL = 1e-7, 1 << 18  # on data of at most so many entries the default aims at this fraction of the gap owed
+_POLISH, _SMALL = 1e-8, 1 << 18  # on data of at most so many entries the default aims at this fraction of the gap owed
 
 
 class RobustLinear(LinearFit):

@@ -17,6 +17,7 @@ __all__ = ["product", "transformed"]
 
 
 RISK = "(Tensor losses, Tensor? base, str risk, str engine) -> (Tensor value, Tensor weights, Tensor dual)"
+_NO_THIRD = "a risk has no third derivative here"
 CURVE = "(Tensor losses, Tensor? base, Tensor weights, Tensor dual, Tensor vector, str risk) -> Tensor"
 
 
@@ -68,7 +69,7 @@ def _save_curve(ctx: Any, inputs: Any, output: Any) -> None:
 
 def _backward_curve(ctx: Any, by_product: Any) -> Any:
     if ctx.needs_input_grad[0] and torch.is_grad_enabled():
-        raise NotImplementedError("a risk has no third derivative here")
+        raise NotImplementedError(_NO_THIRD)
     losses, base, weights, dual = ctx.saved_tensors
     by_vector = product(losses, base, weights, dual, by_product, ctx.risk)  # H is symmetric
     return None, None, None, None, by_vector, None
@@ -145,8 +146,24 @@ def transformed(losses: Any, base: Any, risk: str, engine: str) -> Any:
     return torch.ops.leeward.risk(losses, base, risk, engine)
 
 
+class _Twice(torch.autograd.Function):
+    """Losses whose second derivative is taken: a gradient that comes back to them is part of a third one."""
+
+    @staticmethod
+    def forward(ctx: Any, losses: Any) -> Any:
+        return losses.view_as(losses)
+
+    @staticmethod
+    def backward(ctx: Any, _: Any) -> Any:
+        raise NotImplementedError(_NO_THIRD)
+
+
 def product(losses: Any, base: Any, weights: Any, dual: Any, vector: Any, risk: str) -> Any:
     """Return the second derivative times a vector by the operator, under transforms or not."""
-    if torch._C._are_functorch_transforms_active() and not torch.compiler.is_compiling():
+    if torch.compiler.is_compiling():
+        return torch.ops.leeward.risk_curve(losses, base, weights, dual, vector, risk)
+    if torch._C._are_functorch_transforms_active():
         return _TransformedCurve.apply(losses, base, weights, dual, vector, risk)
+    if torch.is_grad_enabled() and losses.requires_grad:
+        losses = _Twice.apply(losses)
     return torch.ops.leeward.risk_curve(losses, base, weights, dual, vector, risk)
