@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -315,3 +316,31 @@ def test_one_feature_under_a_tilt_of_many_standard_deviations(scale: float) -> N
         total = np.logaddexp.reduce(losses / T - 0.5 * u * u) + np.log((u[1] - u[0]) / np.sqrt(2.0 * np.pi))
         expected += T * total / 3.0
     assert problem.value(np.r_[W, 0.0, 0.0, 0.0]) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("divergence", ["kl", "chi2"])
+def test_a_class_without_samples_leaves_the_certificate(divergence: str) -> None:
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(20, 3)), np.arange(20) % 3
+    four, three = (
+        lw.minimize(
+            lw.Sinkhorn(lw.LinearModel(X, y, loss=lw.losses.Softmax(C), l2=0.01), divergence, entropy=0.3, noise=0.4)
+        )
+        for C in (4, 3)
+    )
+    assert four.success
+    assert four.gap is not None
+    assert three.gap is not None
+    assert four.fun == pytest.approx(three.fun, abs=four.gap + three.gap)
+
+
+@pytest.mark.parametrize("divergence", ["kl", "chi2"])
+@pytest.mark.parametrize("size", [1e12, 1e160])
+def test_scores_that_lose_the_digits_of_the_objective_count_as_infinite(divergence: str, size: float) -> None:
+    X, w = np.array([[0.3, 1.0], [-0.2, 0.0], [1.0, 0.5]]), np.arange(9.0)
+    problem = lw.Sinkhorn(lw.LinearModel(X, [0, 1, 2], loss="softmax"), divergence, entropy=0.3, noise=0.4)
+    assert np.isfinite(problem.value(w))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match="is inf"):
+            problem.value(size * w)

@@ -98,3 +98,13 @@ def test_the_sinkhorn_layer_checks_what_it_is_called_with():
     for index in ([0, 1, 2, 3], torch.ones(4, dtype=torch.bool), torch.arange(3), torch.rand(4)):
         with pytest.raises(TypeError, match=r"index must be an int64 tensor of shape \(4,\)"):
             steps(lambda p: p.sum(1), x, index=index)
+
+
+def test_losses_that_are_negated_lazily_are_read():
+    lazy = torch.complex(torch.zeros(6), torch.arange(6.0)).to(torch.complex128).conj().imag
+    assert lazy.is_neg()
+    layer, plain = RobustLoss(lw.KL(penalty=0.5)), lazy.resolve_neg()
+    for weight in (None, torch.ones(6)):
+        assert layer(lazy, sample_weight=weight) == layer(plain, sample_weight=weight)
+    lazy[2] = torch.nan
+    assert layer(lazy).isnan()

@@ -88,7 +88,7 @@ template <class Argue>
 LEEWARD_INLINE double solve(BalanceNodes<Argue> nodes, const PanelEnds& ends, double eta, const Solve& how) {
   constexpr double kLeast[1] = {1.0};
   const double near = std::max(2e-14, how.noise);
-  double low = -hd::real::kInf, high = hd::real::kInf, step = how.step;
+  EtaSearch search{.step = how.step};
   bool given = how.known != nullptr && how.known->complete();
   for (int i = 0; i < 300; ++i) {
     nodes.x.eta = eta;
@@ -97,17 +97,10 @@ LEEWARD_INLINE double solve(BalanceNodes<Argue> nodes, const PanelEnds& ends, do
     if (!(std::abs(excess) > near)) break;
     if (given && (i == 8 || std::abs(excess) > 1.0)) {  // the panels were those of another problem
       given = false;
-      low = -hd::real::kInf, high = hd::real::kInf;
+      search = {.step = search.step};
       continue;
     }
-    (excess > 0.0 ? low : high) = eta;
-    double next = e.of[1] > 0.0 ? eta + excess / e.of[1] : (excess > 0.0 ? low + step : high - step);
-    const double farthest = excess > 0.0 ? eta + step : eta - step;
-    if (std::abs(next - eta) > step) next = farthest;
-    if (!(next > low && next < high)) next = 0.5 * low + 0.5 * high;
-    if (next == low || next == high || next == eta) break;
-    if (next == farthest) step *= 4.0;
-    eta = next;
+    if (!search.move(excess, e.of[1], &eta)) break;
   }
   return eta;
 }

@@ -138,19 +138,12 @@ LEEWARD_CLONES double densities(const ScoreNodes& nodes, const ConjugateTable::V
 // eta by safeguarded Newton steps from `eta`; r_k becomes p_k F', divided by its sum.
 Root solve_eta(const ScoreNodes& nodes, const ConjugateTable::View& F, const double* a, double eta, double noise,
                double* r) {
-  double low = -hd::real::kInf, high = hd::real::kInf, step = 1.0;
+  EtaSearch search;
   for (int i = 0; i < 200; ++i) {
     const NoisyConjugate::Balance v = balance_of(nodes, F, a, eta);
     const double excess = v.ratio - 1.0;
     if (!(std::abs(excess) > noise)) break;
-    (excess > 0.0 ? low : high) = eta;
-    double next = v.slope > 0.0 ? eta + excess / v.slope : (excess > 0.0 ? low + step : high - step);
-    const double farthest = excess > 0.0 ? eta + step : eta - step;
-    if (std::abs(next - eta) > step) next = farthest;
-    if (!(next > low && next < high)) next = 0.5 * low + 0.5 * high;
-    if (next == low || next == high || next == eta) break;
-    if (next == farthest) step *= 4.0;
-    eta = next;
+    if (!search.move(excess, v.slope, &eta)) break;
   }
   return {eta, densities(nodes, F, a, eta, r) + eta};
 }

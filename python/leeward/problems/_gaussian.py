@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["GaussianSmoothing"]
+__all__ = ["GaussianSmoothing", "core_name", "positive_settings"]
 
 _LOSSES = (Absolute, Hinge, Huber, Logistic, Quantile, Squared, SquaredHinge)
 _PRECISION = (
@@ -70,12 +70,8 @@ class GaussianSmoothing:
         if not self.supported(model, divergence):
             raise ValueError(f"no exact Gaussian objective for {model!r} with {divergence!r}")
         self.model, self.divergence = model, divergence
-        self.lam, self.entropy, self.noise = (
-            _positive(value, name) for value, name in ((lam, "lam"), (entropy, "entropy"), (noise, "noise"))
-        )
-        kinds: dict[type[Any], str] = {divergences.KL: "kl", divergences.ChiSquare: "chi_square"}
-        kind = kinds.get(type(divergence), "smoothed_cvar")
-        alpha = divergence.alpha if isinstance(divergence, divergences.SmoothedCVaR) else 0.0
+        self.lam, self.entropy, self.noise = positive_settings(lam, entropy, noise)
+        kind, alpha = core_name(divergence)
         self._kl = kind == "kl"
         self._core = _core.GaussianSmoothing(
             model._core, kind, alpha, self.lam, self.entropy, self.noise, model._thread_count(None)
@@ -246,8 +242,19 @@ class _DualPoint:
         self.margin = _PRECISION * (size + float(np.max(np.abs(slope))) * min(tau, 1.0))
 
 
-def _positive(value: float, name: str) -> float:
-    number = _arrays.number(value, name)
-    if not (number > 0 and math.isfinite(number)):
-        raise ValueError(f"{name} must be positive and finite, got {value}")
-    return number
+def core_name(divergence: divergences.Divergence) -> tuple[str, float]:
+    """The core's name of a divergence, and its alpha, 0 where it has none."""
+    if isinstance(divergence, divergences.SmoothedCVaR):
+        return "smoothed_cvar", divergence.alpha
+    return "kl" if isinstance(divergence, divergences.KL) else "chi_square", 0.0
+
+
+def positive_settings(lam: float, entropy: float, noise: float) -> tuple[float, float, float]:
+    """The three as positive and finite numbers."""
+    found = []
+    for value, name in ((lam, "lam"), (entropy, "entropy"), (noise, "noise")):
+        number = _arrays.number(value, name)
+        if not (number > 0 and math.isfinite(number)):
+            raise ValueError(f"{name} must be positive and finite, got {value}")
+        found.append(number)
+    return found[0], found[1], found[2]

@@ -20,7 +20,7 @@ import numpy as np
 from leeward import _arrays, _core, divergences
 from leeward._sums import dot
 from leeward.losses import Softmax
-from leeward.problems._gaussian import GaussianSmoothing, _positive
+from leeward.problems._gaussian import GaussianSmoothing, core_name, positive_settings
 from leeward.problems._gaussian_rules import MOST_NODES, lattice, product, reach_of, spacing, spherical
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ __all__ = ["SoftmaxSmoothing"]
 _LATTICE = 3  # dimensions up to which the rule is a lattice
 _WIDEST = {True: (0.5, 0.7, 0.9), False: (0.25, 0.5, 0.85)}  # spacing for KL and others, by dimension
 _FARTHEST = 30.0  # a node's distance from 0: from 38 on the Gaussian's density has left the range
+_NEVER = -1e12  # an intercept at which a class has no chance
+_STEEPEST = 1e8  # differences of scores by the noise, over lam * entropy: beyond, they lose the digits of Psi, which counts as inf
 _JUDGED = 32  # samples on which the rule is compared with a finer one
 _LANES = 16
 
@@ -62,8 +64,10 @@ class _Factor:
             return
         self.basis = _contrasts(C)
         reduced = self.basis.T @ W
+        size = float(np.max(np.abs(reduced))) or 1.0  # so that squares stay in range
+        reduced = reduced / size
         values, self.vectors = np.linalg.eigh(reduced @ reduced.T)
-        self.roots = np.sqrt(np.maximum(values, 0.0))
+        self.roots = size * np.sqrt(np.maximum(values, 0.0))
         self.L = self.basis @ ((self.vectors * self.roots) @ self.vectors.T)
 
     def pulled(self, slope: Array) -> Array:
@@ -111,13 +115,10 @@ class SoftmaxSmoothing:
         if not self.supported(model, divergence):
             raise ValueError(f"no exact Gaussian objective for {model!r} with {divergence!r}")
         self.model, self.divergence = model, divergence
-        self.lam, self.entropy, self.noise = (
-            _positive(value, name) for value, name in ((lam, "lam"), (entropy, "entropy"), (noise, "noise"))
-        )
+        self.lam, self.entropy, self.noise = positive_settings(lam, entropy, noise)
+        kind, alpha = core_name(divergence)
         self.T, self.beta = self.lam * self.entropy, (self.noise / math.sqrt(self.entropy)) ** 2
-        self._kl = isinstance(divergence, divergences.KL)
-        alpha = divergence.alpha if isinstance(divergence, divergences.SmoothedCVaR) else 0.0
-        kind = "kl" if self._kl else "smoothed_cvar" if alpha else "chi_square"
+        self._kl = kind == "kl"
         self._classes, d = model.n_outputs, model.n_features
         self._q = min(d, self._classes - 1)
         threads = model._thread_count(None)
@@ -174,6 +175,10 @@ class SoftmaxSmoothing:
         w = _arrays.point(w, model.dim)
         if not model.l2 > 0:
             return self.constant
+        mass = np.bincount(self._y.astype(np.int64), weights=self._p, minlength=C)
+        if model.intercept and not mass.all():  # softmax is never below that without the classes that no sample has
+            w = w.copy()
+            w[-C:][mass == 0.0] = _NEVER
         w, made = self._balanced(w, threads) if model.intercept else (w, self._made(w, self._p, threads))
         slope = self._p[:, None] * made.slope
         scores = model.scores(w, threads=threads)
@@ -184,12 +189,10 @@ class SoftmaxSmoothing:
         )
         share = 1.0
         if model.intercept:
-            mass = np.bincount(self._y.astype(np.int64), weights=self._p, minlength=C)
             mean = np.sum(slope, axis=0)
-            over = mean > 0
-            ratio = np.divide(mean, mass, out=np.full(C, math.inf), where=mass > 0)[over]
-            other = 0.0 if not over.any() else float(np.max(ratio))
-            other = 1.0 if not other < math.inf else other / (1.0 + other)
+            over = mean > 0  # of classes that samples have
+            other = float(np.max(mean[over] / mass[over])) if over.any() else 0.0
+            other /= 1.0 + other
             share = 1.0 - other
             if other > 0:
                 pi = np.maximum(mass - mean * (share / other), 0.0)
@@ -211,6 +214,8 @@ class SoftmaxSmoothing:
         scores, y = self.model.scores(w, threads=threads)[some], self._y[some]
         weight = self._p[some] if self._p[some].sum() > 0 else np.ones(len(some))
         factor = self._factor(w)
+        if not self._tilt(factor) <= _STEEPEST:
+            return math.inf
         first, second = (
             self._solve(factor, self._nodes(factor, finer), scores, y, weight, threads).value for finer in (False, True)
         )
@@ -244,12 +249,18 @@ class SoftmaxSmoothing:
         C, d = self._classes, self.model.n_features
         return _Factor(w[: C * d].reshape(C, d))
 
+    def _tilt(self, factor: _Factor) -> float:
+        """How fast the differences of scores move in u, over T: under KL, by how much the loss moves the Gaussian."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            between = factor.L[:, None, :] - factor.L[None, :, :]
+            return float(self._scale * np.sqrt(np.max(np.sum(between * between, axis=2))) / self.T)
+
     def _nodes(self, factor: _Factor, finer: bool = False) -> _Nodes:
         """The rule at w: its spacing by how fast the scores move, its reach by how far the loss tilts the Gaussian (KL)."""
         L, q, none = self._scale * factor.L, self._q, np.empty(0)
         between = L[:, None, :] - L[None, :, :]
-        steepest = math.sqrt(float(np.max(np.sum(between * between, axis=2))))  # of the scores' differences in u
-        tilt = steepest / self.T
+        tilt = self._tilt(factor)
+        steepest = tilt * self.T
         if not self.fine:
             u, weight = self._rules[int(finer)]
             return _Nodes(u, weight, *(self._shifts(between) if self._kl and tilt > 1.0 else (none, none)))
@@ -303,6 +314,9 @@ class SoftmaxSmoothing:
 
     def _made(self, w: Array, p: Array, threads: int | None) -> _Solved:
         factor = self._factor(w)
+        if not self._tilt(factor) <= _STEEPEST:
+            n, (C, d) = self.model.size, factor.W.shape
+            return _Solved(np.full(n, math.inf), np.full((n, C), math.nan), np.full((C, d), math.nan))
         return self._solve(factor, self._nodes(factor), self.model.scores(w, threads=threads), self._y, p, threads)
 
     def _gradient(self, made: _Solved, p: Array, threads: int | None) -> Array:

@@ -29,12 +29,12 @@ def solve_rows(losses: Any, base: Any | None, risk: lw.Risk, engine: str = "auto
     if not losses.is_cpu:  # pooling of neighbours has no form of fixed length
         value, weights, dual = solve_rows(losses.cpu(), None if base is None else base.cpu(), risk)
         return value.to(losses.device), weights.to(losses.device), dual.to(losses.device)
-    read = losses.numpy()
+    read = losses.numpy(force=True)  # resolves lazy negation
     if base is not None:
         base = base.to(torch.float64)
         if base.dim() == 2 and losses.dim() == 2:
             return _row_by_row(losses, base, risk)
-        base = base.numpy()
+        base = base.numpy(force=True)
     try:
         s = risk.solve(read, base, threads=torch.get_num_threads() if losses.numel() >= LARGE else None)
     except ValueError:

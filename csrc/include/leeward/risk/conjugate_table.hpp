@@ -20,14 +20,19 @@ class ConjugateTable {
     double value, slope, bend;  // F, F' and F'' from `high` on
     int last;                   // cell
 
-    LEEWARD_INLINE NoisyConjugate::Balance balance(double x) const {
+    struct Place {
+      double above, t;  // beyond `high`, and inside the cell
+      int at;           // of the cell's coefficients
+    };
+    LEEWARD_INLINE Place place_of(double x) const {
       const double inside = x > low ? (x < high ? x : high) : low;
-      const double above = x > high ? x - high : 0.0;
       const double place = (inside - low) * inverse;
       int cell = static_cast<int>(place);
       cell = cell > last ? last : cell;
-      const double t = place - static_cast<double>(cell);
-      const int at = cell * kStride;
+      return {x > high ? x - high : 0.0, place - static_cast<double>(cell), cell * kStride};
+    }
+    LEEWARD_INLINE NoisyConjugate::Balance balance(double x) const {
+      const auto [above, t, at] = place_of(x);
       const double c1 = coefficient[at + 1], c2 = coefficient[at + 2], c3 = coefficient[at + 3], c4 = coefficient[at + 4],
                    c5 = coefficient[at + 5];
       const double ratio = inverse * (c1 + t * (2.0 * c2 + t * (3.0 * c3 + t * (4.0 * c4 + t * (5.0 * c5))))) + bend * above;
@@ -36,13 +41,7 @@ class ConjugateTable {
       return {below * ratio, below * (x > high ? bend : second)};
     }
     LEEWARD_INLINE double conjugate(double x) const {
-      const double inside = x > low ? (x < high ? x : high) : low;
-      const double above = x > high ? x - high : 0.0;
-      const double place = (inside - low) * inverse;
-      int cell = static_cast<int>(place);
-      cell = cell > last ? last : cell;
-      const double t = place - static_cast<double>(cell);
-      const int at = cell * kStride;
+      const auto [above, t, at] = place_of(x);
       const double c0 = coefficient[at], c1 = coefficient[at + 1], c2 = coefficient[at + 2], c3 = coefficient[at + 3],
                    c4 = coefficient[at + 4], c5 = coefficient[at + 5];
       return c0 + t * (c1 + t * (c2 + t * (c3 + t * (c4 + t * c5)))) + above * (slope + 0.5 * bend * above);

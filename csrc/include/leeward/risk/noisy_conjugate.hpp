@@ -8,10 +8,32 @@
 // F' carries an absolute error of about 1e-14 max(1, F'), which is what E F' = 1 needs; where F' < 1e-20 it counts as 0.
 #pragma once
 
+#include <cmath>
+
 #include "leeward/core/chebyshev.hpp"
 #include "leeward/hd/divergence.hpp"
+#include "leeward/hd/real_math.hpp"
 
 namespace leeward {
+
+// Safeguarded Newton steps for the root of a decreasing E F'(. - eta) = 1, whose bracket begins as the whole line.
+struct EtaSearch {
+  double step = 1.0;  // the longest so far
+  double low = -hd::real::kInf, high = hd::real::kInf;
+
+  // Takes in the excess E F' - 1 and the slope E F'' at eta and moves eta; false where it cannot move.
+  LEEWARD_INLINE bool move(double excess, double slope, double* eta) {
+    (excess > 0.0 ? low : high) = *eta;
+    double next = slope > 0.0 ? *eta + excess / slope : (excess > 0.0 ? low + step : high - step);
+    const double farthest = excess > 0.0 ? *eta + step : *eta - step;
+    if (std::abs(next - *eta) > step) next = farthest;
+    if (!(next > low && next < high)) next = 0.5 * low + 0.5 * high;
+    if (next == low || next == high || next == *eta) return false;
+    if (next == farthest) step *= 4.0;
+    *eta = next;
+    return true;
+  }
+};
 
 class NoisyConjugate {
  public:
