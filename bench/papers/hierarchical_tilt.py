@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from intervals import half_width
 
 from leeward.sklearn import RobustClassifier, TiltedClassifier
 
@@ -85,13 +85,6 @@ def resample(X: Any, rare: Any, seed: int) -> tuple[Any, Any, Any, Any]:
     return (X[rows] - mean) / spread, labels, (X[others] - mean) / spread, rare[others]
 
 
-def intervals(values: Any) -> tuple[Any, Any]:
-    """The mean over resamples and half the width of its 95 % interval, of each column."""
-    n = len(values)
-    half = stats.t.ppf(0.975, n - 1) * values.std(axis=0, ddof=1) / np.sqrt(n) if n > 1 else np.zeros(values.shape[1])
-    return values.mean(axis=0), half
-
-
 def draw(results: dict[str, dict[str, Any]], out: Path) -> None:
     """A panel for each table: accuracy on rare rows against that on all, with intervals; a cross is the paper's tilt."""
     from matplotlib import pyplot
@@ -103,7 +96,7 @@ def draw(results: dict[str, dict[str, Any]], out: Path) -> None:
     )
     for ax, (table, found) in zip(axes[0], results.items(), strict=True):
         for colour, (model, values) in zip(COLOURS, found.items(), strict=False):
-            (rare, every), (drare, devery) = intervals(values)
+            (rare, every), (drare, devery) = values.mean(axis=0), half_width(values)
             ax.errorbar(every, rare, drare, devery, "o", color=colour, capsize=2, markersize=5, label=model)
         ax.plot(PAPER[table][1], PAPER[table][0], "kx", markersize=8, label="the paper, its tilt")
         ax.set_title(table)
@@ -135,7 +128,7 @@ def main() -> int:
         )
         results[name] = {model: 100 * np.array(found) for model, found in accuracy.items()}
         for model, values in results[name].items():
-            (a, b), (da, db) = intervals(values)
+            (a, b), (da, db) = values.mean(axis=0), half_width(values)
             print(f"  {model:<28}{a:6.1f} +- {da:4.1f}  /{b:6.1f} +- {db:3.1f}", flush=True)
         print(f"  {'the paper, its tilt':<28}{PAPER[name][0]:6.1f}          /{PAPER[name][1]:6.1f}")
     if options.out is not None:

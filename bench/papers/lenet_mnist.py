@@ -35,7 +35,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy import stats
+from intervals import half_width
 
 import leeward as lw
 from leeward.torch import DualLoss, SinkhornLoss, attacks
@@ -236,8 +236,7 @@ def one_run(method: str, preset: Preset, size: Size, seed: int, path: str) -> tu
 def interval(values: list[float]) -> str:
     if len(values) < 2:
         return f"{values[0]:.1f}"
-    half = stats.t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / np.sqrt(len(values))
-    return f"{np.mean(values):.1f} +- {half:.1f}"
+    return f"{np.mean(values):.1f} +- {half_width(values):.1f}"
 
 
 def report(name: str, methods: list[str], found: dict[str, list[Any]], size: Size, seeds: tuple[int, ...]) -> None:

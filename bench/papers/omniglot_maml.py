@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy import stats
+from intervals import half_width
 
 import leeward as lw
 from leeward.torch import MAML
@@ -193,12 +193,6 @@ def run(job: Job) -> list[float]:
     ]
 
 
-def interval(values: Any) -> float:
-    """Half the width of the 95 % interval of a mean."""
-    n = len(values)
-    return float(stats.t.ppf(0.975, n - 1) * np.std(values, ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
-
-
 def setting(pool: Any, shots: int, tasks: int, steps: int, seeds: int) -> dict[str, tuple[float, float, Any]]:
     """The best step and beta of each method, and its curves (seeds, records)."""
     images = float(tasks * WAYS * (STEPS + 1) * shots * steps)
@@ -232,10 +226,10 @@ def table(found: dict[str, tuple[float, float, Any]]) -> str:
     for name, (step, beta, curves) in found.items():
         first, half, end = (100 * curves[:, k].mean() for k in (0, RECORDS // 2, -1))
         above = 100 * (mine[:, -1] - curves[:, -1])
-        against = "" if name == "PMVR-Adam" else f"{above.mean():+.1f} +- {interval(above):.1f}"
+        against = "" if name == "PMVR-Adam" else f"{above.mean():+.1f} +- {half_width(above):.1f}"
         shown = f"{beta:g}" if beta else ""
         lines.append(
-            f"{name:<12}{step:>7g}{shown:>6}{first:>8.1f}{half:>8.1f}{end:>8.1f}{100 * interval(curves[:, -1]):>7.1f}   {against}"
+            f"{name:<12}{step:>7g}{shown:>6}{first:>8.1f}{half:>8.1f}{end:>8.1f}{100 * half_width(curves[:, -1]):>7.1f}   {against}"
         )
     return "\n".join(lines).replace("+- nan", "").replace("nan", "   ")  # one seed has no interval
 

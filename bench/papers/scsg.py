@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from intervals import interval
 
 import leeward as lw
 
@@ -214,13 +214,6 @@ def table(curves: dict[str, Curve], passes: float) -> str:
         spread = f"{end.mean():.3e} [{end.min():.2e}, {end.max():.2e}]"
         lines.append(f"{name:<24}{c.step:>9.3g}  {spread:<34}{loss:>16.4f}{accuracy:>10.2%}")
     return "\n".join(lines)
-
-
-def interval(values: Any) -> tuple[float, float, float]:
-    """Mean and 95 % interval of Student's t."""
-    mean, n = float(np.mean(values)), len(values)
-    half = float(stats.t.ppf(0.975, n - 1) * np.std(values, ddof=1) / np.sqrt(n)) if n > 1 else np.inf
-    return mean, mean - half, mean + half
 
 
 def verdict(curves: dict[str, Curve]) -> bool:

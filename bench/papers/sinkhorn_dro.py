@@ -22,7 +22,6 @@ Accuracies are means over seeds with intervals of 95 % (Student's t). Every run 
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import sys
 import time
@@ -33,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from intervals import half_width
 from sinkhorn_regression import SIZES, regression
 from sinkhorn_settings import LOGISTIC, MAIN, Preset, fit
 
@@ -161,8 +160,7 @@ def one_seed(rows: Rows, preset: Preset, methods: tuple[str, ...], seed: int) ->
 def interval(values: Any) -> str:
     """Mean and half width of the 95 % interval, in percent."""
     x = 100.0 * np.asarray(values)
-    half = stats.t.ppf(0.975, len(x) - 1) * x.std(ddof=1) / math.sqrt(len(x)) if len(x) > 1 else math.nan
-    return f"{x.mean():.1f} +- {half:.1f}" if len(x) > 1 else f"{x.mean():.1f}"
+    return f"{x.mean():.1f} +- {half_width(x):.1f}" if len(x) > 1 else f"{x.mean():.1f}"
 
 
 def accuracy_table(found: list[Seed], which: str, methods: tuple[str, ...], paper: bool) -> str:

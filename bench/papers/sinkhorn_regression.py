@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from intervals import half_width
 from sinkhorn_settings import MAIN, REGRESSION, Preset, fit
 
 import leeward as lw
@@ -64,10 +64,7 @@ def regression(names: list[str], seeds: tuple[int, ...], passes: float, pool: An
                 cells = ""
                 for m in methods:
                     x = np.array([s[m][j, k] for s in found])
-                    half = (
-                        stats.t.ppf(0.975, len(x) - 1) * x.std(ddof=1) / math.sqrt(len(x)) if len(x) > 1 else math.nan
-                    )
-                    cells += f"{f'{x.mean():.4f} +- {half:.4f}':>22}"
+                    cells += f"{f'{x.mean():.4f} +- {half_width(x):.4f}':>22}"
                 print(f"{f'{law} {size:g}':<20}{cells}")
         sys.stdout.flush()
         results[name] = {m: np.mean([s[m] for s in found], axis=0) for m in methods}

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from intervals import half_width
 
 import leeward as lw
 from leeward.sklearn import MeanDeviationPortfolio
@@ -143,8 +143,7 @@ def paired(mine: Any, other: Any) -> tuple[float, float]:
     difference = difference[np.isfinite(difference)]
     if len(difference) < 2:
         return float("nan"), float("nan")
-    half = stats.t.ppf(0.975, len(difference) - 1) * difference.std(ddof=1) / np.sqrt(len(difference))
-    return float(difference.mean()), float(half)
+    return float(difference.mean()), float(half_width(difference))
 
 
 def table(found: dict[str, Curves], samples: float) -> str:

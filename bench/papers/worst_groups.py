@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from intervals import interval
 
 import leeward as lw
 
@@ -252,13 +252,6 @@ def resample(data: Data, seed: int) -> dict[str, Outcome]:
         rows = np.flatnonzero(np.isfinite(losses))
         found[method.name] = Outcome(picks, float(np.max(gaps)), scores(data, rows, losses[rows], right[rows]), losses)
     return found
-
-
-def interval(values: Any) -> tuple[float, float, float]:
-    """Mean and 95 % interval of Student's t."""
-    mean, n = float(np.mean(values)), len(values)
-    half = float(stats.t.ppf(0.975, n - 1) * np.std(values, ddof=1) / np.sqrt(n))
-    return mean, mean - half, mean + half
 
 
 MEASURES: dict[str, Callable[[Scores], float]] = {

@@ -137,19 +137,20 @@ LEEWARD_CLONES void bracket_block(Reader<T, Weighted> in, std::int64_t n, Bracke
     }
     return true;
   };
-  bool room = true;
   std::int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
     prefetch_pass(in.losses + i);
     std::int64_t inside = 0;
     LEEWARD_LANES_BITS(inside)
     for (int k = 0; k < kLanes; ++k) inside |= take(i + k, k);
-    if (inside != 0) room &= collect(i, inside);
+    if (inside != 0 && !collect(i, inside)) {
+      out->inside = kRoom + 1;
+      return;
+    }
   }
   std::int64_t inside = 0;
   for (int k = 0; i + k < n; ++k) inside |= take(i + k, k);
-  room &= collect(i, inside);
-  if (!room) {
+  if (!collect(i, inside)) {
     out->inside = kRoom + 1;
     return;
   }
