@@ -243,3 +243,28 @@ def test_bounds_that_are_no_numbers_are_refused() -> None:
         TypeError, match="min_weights must be a number, 3 numbers or numbers by the names of columns, got 'a'"
     ):
         MeanDeviationPortfolio(min_weights="a").fit(T8)
+
+
+def test_portfolios_work_with_the_parts_of_skfolio() -> None:
+    """Its portfolios take the weights, its pre-selection stands before the model, and its walks are splits of a search."""
+    pd = pytest.importorskip("pandas")
+    skfolio = pytest.importorskip("skfolio", reason="skfolio is not installed")
+    from skfolio.model_selection import WalkForward
+    from skfolio.pre_selection import DropCorrelated
+    from sklearn.pipeline import make_pipeline
+
+    rng = np.random.default_rng(0)
+    table = 0.01 * rng.normal(size=(300, 4)) + 0.001
+    table[:, 3] = table[:, 2] + 1e-5 * rng.normal(size=300)  # one of the two is dropped
+    frame = pd.DataFrame(table, columns=list("abcd"), index=pd.bdate_range("2020-01-01", periods=300))
+    train, test = frame[:200], frame[200:]
+    model = MeanDeviationPortfolio(lam=0.2).fit(train)
+    portfolio = skfolio.Portfolio(X=test, weights=dict(model.weights_))
+    np.testing.assert_allclose(portfolio.returns, model.predict(test), rtol=0, atol=1e-15)
+    chain = make_pipeline(DropCorrelated(threshold=0.9), MeanDeviationPortfolio(lam=0.2))
+    chain.set_output(transform="pandas").fit(train)
+    assert len(chain[-1].weights_) == 3
+    assert chain.predict(test).index.equals(test.index)
+    walks = WalkForward(train_size=100, test_size=50)
+    found = GridSearchCV(MeanDeviationPortfolio(), {"lam": [0.1, 0.5]}, cv=walks).fit(frame)
+    assert found.n_splits_ == 4
