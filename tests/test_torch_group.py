@@ -21,6 +21,7 @@ CHECKS = {
     2: (
         "equals_one_process",
         "trains_as_one_process_under_ddp",
+        "trains_as_one_process_under_fsdp",
         "answers_what_is_wrong",
         "a_killed_process_is_noticed",
     ),

@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from datetime import timedelta
+from typing import Any
 
 import numpy as np
 import pytest
@@ -48,23 +49,39 @@ def equals_one_process(rank: int, world: int) -> None:
             np.testing.assert_allclose(layer.weights.numpy(), part.grad.numpy(), atol=1e-15)
 
 
-def trains_as_one_process_under_ddp(rank: int, world: int) -> None:
+def under_ddp(net: Any, world: int) -> Any:
+    return torch.nn.parallel.DistributedDataParallel(net)
+
+
+def under_fsdp(net: Any, world: int) -> Any:
+    fsdp = pytest.importorskip("torch.distributed.fsdp")
+    return fsdp.fully_shard(net, mesh=dist.device_mesh.init_device_mesh("cpu", (world,)))
+
+
+def trained(rows: slice, wrap: Any = None, world: int = 1) -> torch.Tensor:
+    """The parameters after five steps on these rows, in a group where the network is wrapped."""
     x, y = torch.from_numpy(batch(40, 3)), torch.from_numpy(batch(40, seed=1))
+    torch.manual_seed(0)
+    net = torch.nn.Linear(3, 1).double()
+    model = net if wrap is None else wrap(net, world)
+    layer = RobustLoss(lw.ChiSquare(radius=1.0), process_group=None if wrap is None else True)
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(5):
+        optimiser.zero_grad()
+        layer((model(x[rows]).squeeze(1) - y[rows]) ** 2).backward()
+        optimiser.step()
+    whole = [p.full_tensor() if hasattr(p, "full_tensor") else p for p in net.parameters()]
+    return torch.nn.utils.parameters_to_vector(whole).detach()
 
-    def trained(group: bool, rows: slice) -> torch.Tensor:
-        torch.manual_seed(0)
-        net = torch.nn.Linear(3, 1).double()
-        model = torch.nn.parallel.DistributedDataParallel(net) if group else net
-        layer = RobustLoss(lw.ChiSquare(radius=1.0), process_group=True if group else None)
-        optimiser = torch.optim.SGD(net.parameters(), lr=0.1)
-        for _ in range(5):
-            optimiser.zero_grad()
-            layer((model(x[rows]).squeeze(1) - y[rows]) ** 2).backward()
-            optimiser.step()
-        return torch.nn.utils.parameters_to_vector(net.parameters()).detach()
 
-    bounds = [0, 31, 40]
-    torch.testing.assert_close(trained(True, slice(bounds[rank], bounds[rank + 1])), trained(False, slice(0, 40)))
+def trains_as_one_process_under_ddp(rank: int, world: int) -> None:
+    rows = (slice(0, 31), slice(31, 40))[rank]
+    torch.testing.assert_close(trained(rows, under_ddp, world), trained(slice(0, 40)))
+
+
+def trains_as_one_process_under_fsdp(rank: int, world: int) -> None:
+    rows = (slice(0, 31), slice(31, 40))[rank]
+    torch.testing.assert_close(trained(rows, under_fsdp, world), trained(slice(0, 40)))
 
 
 def answers_what_is_wrong(rank: int, world: int) -> None:
@@ -89,7 +106,8 @@ def a_killed_process_is_noticed(rank: int, world: int) -> None:
         layer(torch.ones(3))
 
 
-CHECKS = (equals_one_process, trains_as_one_process_under_ddp, answers_what_is_wrong, a_killed_process_is_noticed)
+TRAINED = (trains_as_one_process_under_ddp, trains_as_one_process_under_fsdp)
+CHECKS = (equals_one_process, *TRAINED, answers_what_is_wrong, a_killed_process_is_noticed)
 
 if __name__ == "__main__":
     rank, world, store = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
@@ -98,7 +116,7 @@ if __name__ == "__main__":
         "gloo", init_method=f"file://{store}", rank=rank, world_size=world, timeout=timedelta(seconds=TIMEOUT)
     )
     for check in CHECKS:
-        if world > 2 and check is trains_as_one_process_under_ddp:  # most of its time is importing
+        if world > 2 and check in TRAINED:  # most of its time is importing
             continue
         check(rank, world)
         print(f"{check.__name__} passed", flush=True)
